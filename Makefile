@@ -1,0 +1,44 @@
+# What you can do here. `make help` lists it.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev demo up test test-quick check format bench lock clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## install everything into this folder (.venv, node_modules); skips what is done
+	@$(PYTHON) scripts/setup.py
+
+setup-dev:
+	@$(PYTHON) scripts/setup.py --dev
+
+demo: setup ## show it all with a simulated WhatsApp: no phone, proxy, Docker or Redis needed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python scripts/demo.py
+
+up: setup ## run the server for real (settings: env.example, .env)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/wa-orchestrator up
+
+test: setup-dev ## run all checks and tests, as CI does
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python scripts/test.py
+
+test-quick: setup-dev ## unit tests only, in seconds
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/unit -q
+
+check: setup-dev ## lint and types, Python and TypeScript
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm run check --silent
+
+format: setup-dev ## format the code
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: setup-dev ## benchmarks; each prints its ratio to a baseline of the same run
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks
+
+lock: ## make the hashed requirements anew (needs uv)
+	@for f in base dev node; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header requirements/$$f.in -o requirements/$$f.txt; done
+
+clean: ## remove what set-up and tests made; never the data folder
+	rm -rf .venv node_modules .setup worker/dist simulator/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis test-artifacts

@@ -1,0 +1,249 @@
+"""Assembles the rooms of a server; the order of start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from wa_orchestrator.background import Services
+from wa_orchestrator.clock import Clock, SystemClock
+from wa_orchestrator.errors import SettingsError, StoreUnavailable
+from wa_orchestrator.events.live import LiveEvents
+from wa_orchestrator.http.app import build_app
+from wa_orchestrator.installation import owned_data_folder, server_id, with_secrets, write_private
+from wa_orchestrator.proxies.health import ProxyHealth
+from wa_orchestrator.proxies.pool import ProxyPool
+from wa_orchestrator.proxies.sources import configured_proxies
+from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.runners.process import ProcessRunner
+from wa_orchestrator.sessions.lifecycle import Lifecycle
+from wa_orchestrator.sessions.reconciler import Reconciler
+from wa_orchestrator.settings import Settings
+from wa_orchestrator.simulation import SimulatedWorld, Simulation
+from wa_orchestrator.store import Store
+from wa_orchestrator.store.embedded import EmbeddedStore
+from wa_orchestrator.store.version import check_version
+from wa_orchestrator.worker_api.claims import Claims
+from wa_orchestrator.worker_api.intake import Intake
+from wa_orchestrator.worker_api.wake import Wake
+from wa_orchestrator.worker_program import worker_program
+
+log = structlog.get_logger()
+
+_HTTP_STOP_S = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A server that is ready, as told to whoever started it."""
+
+    url: str
+    settings: Settings
+    redis_url: str
+    new_api_key: str | None
+    adopted_workers: int
+    removed_half_made: int
+    world: SimulatedWorld | None
+    rooms: Rooms
+
+    def ready_file(self) -> str:
+        """What the ready file holds."""
+        content: dict[str, object] = {"url": self.url, "apiKey": self.settings.api_key, "redisUrl": self.redis_url}
+        if self.world:
+            content["simulator"] = self.world.view()
+        return json.dumps(content, indent=2) + "\n"
+
+
+class _Http(uvicorn.Server):
+    """Leaves the signals to us: workers are stopped before the HTTP side they report to."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise SettingsError(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port or ORCH_PORT."
+        ) from error
+    listening.set_inheritable(False)
+    return listening
+
+
+@contextlib.asynccontextmanager
+async def running_server(
+    settings: Settings, *, simulate: bool = False, simulator_proxies: int = 5, clock: Clock | None = None
+) -> AsyncIterator[Running]:
+    """A whole server; leaving the block stops everything it started."""
+    clock = clock or SystemClock()
+    async with contextlib.AsyncExitStack() as stack:
+        folder = stack.enter_context(owned_data_folder(settings))
+        secrets = with_secrets(settings, folder)
+        settings = secrets.settings
+        listening = stack.enter_context(_bound_socket(settings.host, settings.port))
+        settings = replace(settings, port=listening.getsockname()[1])
+        services = Services()
+
+        world: SimulatedWorld | None = None
+        if simulate:
+            simulation = Simulation(folder / "simulator", proxies=simulator_proxies)
+            world = await simulation.start()
+            stack.push_async_callback(simulation.stop)
+            services.start("simulator", simulation)
+            settings = world.settings(settings)
+
+        redis_url = settings.redis_url
+        if not redis_url:
+            embedded = EmbeddedStore(folder / "store", "always" if settings.store_fsync == "always" else "everysec")
+            redis_url = await embedded.start()
+            stack.push_async_callback(embedded.stop)
+            services.start("embedded_store", embedded)
+        store = Store(
+            redis_url, clock,
+            slots_per_proxy=settings.max_sessions_per_proxy, sessions_per_phone=settings.max_sessions_per_phone,
+        )  # fmt: skip
+        stack.push_async_callback(store.close)
+        # after the rooms that use them, before the store itself
+        stack.push_async_callback(services.stop)
+        await _check_store(store)
+        yield await _open_rooms(
+            stack, settings=settings, store=store, clock=clock, folder=folder, listening=listening,
+            redis_url=redis_url, new_api_key=secrets.new_api_key, world=world, services=services,
+        )  # fmt: skip
+        log.info("stopping")
+
+
+async def _check_store(store: Store) -> None:
+    try:
+        await check_version(store)
+    except StoreUnavailable as error:
+        raise SettingsError(
+            "The store does not answer. Check REDIS_URL (host, port, password), or leave it out for the embedded store."
+        ) from error
+
+
+async def _open_rooms(
+    stack: contextlib.AsyncExitStack,
+    *,
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    folder: Path,
+    listening: socket.socket,
+    redis_url: str,
+    new_api_key: str | None,
+    world: SimulatedWorld | None,
+    services: Services,
+) -> Running:
+    url = f"http://{_reachable(settings.host)}:{settings.port}"
+    program = worker_program(settings)
+    runner = ProcessRunner(
+        sessions_path=settings.sessions_path,
+        run_path=folder / "run",
+        logs_path=folder / "logs",
+        command=program.command,
+        base_env=program.env,
+        log_bytes=settings.worker_log_bytes,
+        clock=clock,
+    )
+    lifecycle = Lifecycle(
+        store=store,
+        runner=runner,
+        settings=settings,
+        clock=clock,
+        webhook_url=f"{settings.worker_url or url}/api/webhook",
+        maker=server_id(folder),
+    )
+    pool = ProxyPool(store=store, lifecycle=lifecycle, settings=settings, clock=clock)
+    intake = Intake(store=store, lifecycle=lifecycle, pool=pool, clock=clock, webhook_secret=settings.webhook_secret)
+    live, wake = LiveEvents(store), Wake(store)
+    rooms = Rooms(
+        settings=settings, clock=clock, store=store, lifecycle=lifecycle, pool=pool, live=live, intake=intake,
+        claims=Claims(store=store, wake=wake),
+    )  # fmt: skip
+    reconciler = Reconciler(store=store, runner=runner, lifecycle=lifecycle, settings=settings, clock=clock)
+
+    adopted = await runner.open()
+    removed = await lifecycle.sweep_half_made(own=True)
+    for address in configured_proxies(settings):
+        await pool.add(address)
+
+    streams, loops = Services(), Services()
+    streams.start("live_events", live)
+    streams.start("wake", wake)
+    stack.push_async_callback(streams.stop)
+    http = await _serve(build_app(rooms), listening)
+    stack.push_async_callback(http.end)
+    # first told to end: open streams would keep the HTTP side waiting
+    stack.callback(live.closing.set)
+    stack.callback(wake.close)
+    stack.push_async_callback(intake.close)
+    # workers end while the HTTP side still takes their last events
+    stack.push_async_callback(runner.close, stop_workers=True)
+    loops.start("reconciler", reconciler)
+    loops.start("proxy_health", ProxyHealth(store=store, pool=pool, settings=settings, clock=clock))
+    stack.push_async_callback(loops.stop)
+
+    server_file = folder / "server.json"
+    places = {"url": url, "simulator": world.url} if world else {"url": url}
+    write_private(server_file, json.dumps(places) + "\n")
+    stack.callback(server_file.unlink, missing_ok=True)
+    return Running(
+        url=url, settings=settings, redis_url=redis_url, new_api_key=new_api_key, adopted_workers=len(adopted),
+        removed_half_made=len(removed), world=world, rooms=rooms,
+    )  # fmt: skip
+
+
+def _reachable(host: str) -> str:
+    """An address to connect to, for one to listen on."""
+    if host in {"0.0.0.0", ""}:  # noqa: S104 - compared, not bound
+        return "127.0.0.1"
+    if host == "::":
+        return "[::1]"
+    return f"[{host}]" if ":" in host else host
+
+
+class _Serving:
+    def __init__(self, server: _Http, task: asyncio.Task[None]) -> None:
+        self._server = server
+        self._task = task
+
+    async def end(self) -> None:
+        self._server.should_exit = True
+        await asyncio.wait([self._task], timeout=_HTTP_STOP_S * 2)
+
+
+async def _serve(app: object, listening: socket.socket) -> _Serving:
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=_HTTP_STOP_S,
+        timeout_keep_alive=75,
+        ws_max_size=65536,
+    )
+    server = _Http(config)
+    task = asyncio.create_task(server.serve(sockets=[listening]), name="http")
+    while not server.started:
+        if task.done():
+            task.result()
+            raise SettingsError("The HTTP side did not start; the log says why.")
+        await asyncio.sleep(0.01)
+    return _Serving(server, task)

@@ -1,0 +1,97 @@
+"""Background services: each has an owner that starts it, hears of its errors and waits for its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import structlog
+
+log = structlog.get_logger()
+
+
+class Service(Protocol):
+    """Something that works until told to stop."""
+
+    async def run(self, stop: asyncio.Event) -> None: ...
+
+
+async def wait_or_stop(stop: asyncio.Event, seconds: float) -> bool:
+    """Sleeps; True as soon as `stop` is set."""
+    try:
+        await asyncio.wait_for(stop.wait(), timeout=seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def repeat(
+    once: Callable[[], Awaitable[object]],
+    stop: asyncio.Event,
+    *,
+    every_s: float,
+    name: str,
+    wake: asyncio.Event | None = None,
+) -> None:
+    """Calls `once` again and again. An error is logged and the next round comes: a loop never dies silently.
+
+    `wake` cuts the pause short, for work that should not wait for the next tick.
+    """
+    failures = 0
+    while not stop.is_set():
+        try:
+            await once()
+            failures = 0
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            failures += 1
+            # a store that is away for an hour should not fill the disk with the same line
+            if failures & (failures - 1) == 0:
+                log.error("background_round_failed", service=name, error=str(error), failures=failures)
+        if wake is None:
+            await wait_or_stop(stop, every_s)
+        else:
+            await _wait_for_any(stop, wake, every_s)
+
+
+async def _wait_for_any(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:
+    tasks = [asyncio.create_task(stop.wait()), asyncio.create_task(wake.wait())]
+    try:
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    wake.clear()
+
+
+class Services:
+    """Runs services side by side and stops them in the reverse order of their start."""
+
+    def __init__(self) -> None:
+        self._running: list[tuple[str, asyncio.Event, asyncio.Task[None]]] = []
+
+    def start(self, name: str, service: Service) -> None:
+        stop = asyncio.Event()
+        task = asyncio.create_task(self._guard(name, service, stop), name=name)
+        self._running.append((name, stop, task))
+
+    async def _guard(self, name: str, service: Service, stop: asyncio.Event) -> None:
+        try:
+            await service.run(stop)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("service_died", service=name)
+
+    async def stop(self, *, timeout_s: float = 10.0) -> None:
+        for name, stop, task in reversed(self._running):
+            stop.set()
+            _, late = await asyncio.wait([task], timeout=timeout_s)
+            if late:
+                log.warning("service_stopped_hard", service=name)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        self._running.clear()

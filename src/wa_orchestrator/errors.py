@@ -1,0 +1,234 @@
+"""Every error a caller can meet, in one tree.
+
+OrchestratorError            code, HTTP status, a sentence that says what to do
+├── BadRequest        400    InvalidPhone InvalidProxy InvalidSessionId InvalidJson
+├── Unauthorized      401    MissingKey InvalidSignature
+├── NotFound          404    SessionNotFound ProxyNotFound QrNotReady
+├── Conflict          409    SessionExists PhoneAlreadyRegistered ProxyFull StickyProxyFull ProxyBad ProxyInUse …
+├── Gone              410    SessionDeleted
+├── TooLarge          413
+├── InvalidBody       422
+├── TooManyRequests   429
+└── Unavailable       503    NoProxyAvailable StoreUnavailable RunnerUnavailable WorkerSilent
+SettingsError                stops start-up
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SettingsError(Exception):
+    """A setting is wrong; the text says which and how to fix it."""
+
+
+class ClientGone(Exception):
+    """The caller hung up; there is nobody to answer."""
+
+
+class OrchestratorError(Exception):
+    """Something went wrong that the caller should know about."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "INTERNAL"
+    sentence: ClassVar[str] = "Something went wrong inside the server. Try again; the log has the details."
+
+    def __init__(
+        self, message: str | None = None, *, details: dict[str, object] | None = None, retry_after_s: int | None = None
+    ) -> None:
+        self.message = message or self.sentence
+        self.details = details
+        self.retry_after_s = retry_after_s
+        super().__init__(self.message)
+
+
+# 400 ------------------------------------------------------------------------------------------------------------
+class BadRequest(OrchestratorError):
+    status = 400
+    code = "BAD_REQUEST"
+    sentence = "The request cannot be understood."
+
+
+class InvalidJson(BadRequest):
+    code = "INVALID_JSON"
+    sentence = "The body is not valid JSON. Send an object with Content-Type: application/json."
+
+
+class InvalidPhone(BadRequest):
+    code = "INVALID_PHONE"
+    sentence = "Write the phone number in international form, digits only, for example 972501234567."
+
+
+class InvalidProxy(BadRequest):
+    code = "INVALID_PROXY"
+    sentence = "Write the proxy as socks5h://user:pass@host:port."
+
+
+class InvalidSessionId(BadRequest):
+    code = "INVALID_SESSION_ID"
+    sentence = "A session id has 1 to 64 letters, digits, '_' or '-'."
+
+
+# 401, 403 -------------------------------------------------------------------------------------------------------
+class Unauthorized(OrchestratorError):
+    status = 401
+    code = "UNAUTHORIZED"
+    sentence = "Send the API key in the header X-Api-Key."
+
+
+class InvalidSignature(Unauthorized):
+    code = "INVALID_SIGNATURE"
+    sentence = "The signature, its timestamp or the session id does not match this worker's secret."
+
+
+# 404 ------------------------------------------------------------------------------------------------------------
+class NotFound(OrchestratorError):
+    status = 404
+    code = "NOT_FOUND"
+    sentence = "There is nothing at this address."
+
+
+class SessionNotFound(NotFound):
+    code = "SESSION_NOT_FOUND"
+    sentence = "There is no session with this id. GET /api/sessions lists the sessions."
+
+
+class ProxyNotFound(NotFound):
+    code = "PROXY_NOT_FOUND"
+    sentence = "There is no proxy with this id. GET /api/v1/proxies lists the proxies."
+
+
+class QrNotReady(NotFound):
+    code = "QR_NOT_READY"
+    sentence = "There is no QR code yet. Ask again in a second; a new one comes every 20 to 60 seconds."
+
+
+# 405, 409, 410 --------------------------------------------------------------------------------------------------
+class MethodNotAllowed(OrchestratorError):
+    status = 405
+    code = "METHOD_NOT_ALLOWED"
+    sentence = "This address does not take that method."
+
+
+class Conflict(OrchestratorError):
+    status = 409
+    code = "CONFLICT"
+    sentence = "This does not fit the present state."
+
+
+class SessionExists(Conflict):
+    code = "SESSION_EXISTS"
+    sentence = "A session with this id exists. Choose another id, or leave it out to get the next free one."
+
+
+class PhoneAlreadyRegistered(Conflict):
+    code = "PHONE_ALREADY_REGISTERED"
+    sentence = "This phone is already on a live session."
+
+
+class ProxyFull(Conflict):
+    code = "PROXY_FULL"
+    sentence = "This proxy has no free slot. Choose another, or leave the proxy out."
+
+
+class StickyProxyFull(Conflict):
+    code = "STICKY_PROXY_FULL"
+    sentence = "The phone's own proxy has no free slot. Free one, or send rebind:true to choose another proxy."
+
+
+class ProxyBad(Conflict):
+    code = "PROXY_BAD"
+    sentence = "This proxy is marked bad. Check it (POST /api/v1/proxies/{id}/check) or choose another."
+
+
+class PhoneOnOtherProxy(Conflict):
+    code = "PHONE_ON_OTHER_PROXY"
+    sentence = "Another session of this phone uses another proxy; all sessions of one phone share one proxy."
+
+
+class ProxyInUse(Conflict):
+    code = "PROXY_IN_USE"
+    sentence = "Sessions use this proxy. Add ?drain=true to move them to other proxies first."
+
+
+class AlreadyConnected(Conflict):
+    code = "ALREADY_CONNECTED"
+    sentence = "This session is connected; it needs no code."
+
+
+class SessionNotRunning(Conflict):
+    code = "SESSION_NOT_RUNNING"
+    sentence = "The session's worker is not running. Start it first: POST /api/sessions/{id}/start."
+
+
+class SessionBusy(Conflict):
+    code = "SESSION_BUSY"
+    sentence = "Another operation on this session is under way. Try again in a moment."
+
+
+class Gone(OrchestratorError):
+    status = 410
+    code = "GONE"
+    sentence = "This was deleted."
+
+
+class SessionDeleted(Gone):
+    code = "SESSION_DELETED"
+    sentence = "This session was deleted."
+
+
+# 413, 422, 429 --------------------------------------------------------------------------------------------------
+class TooLarge(OrchestratorError):
+    status = 413
+    code = "TOO_LARGE"
+    sentence = "The body is too large."
+
+
+class InvalidBody(OrchestratorError):
+    status = 422
+    code = "INVALID_BODY"
+    sentence = "A field of the body is wrong."
+
+
+class TooManyRequests(OrchestratorError):
+    status = 429
+    code = "TOO_MANY_REQUESTS"
+    sentence = "Too many requests. Wait as long as Retry-After says."
+
+
+# 503 ------------------------------------------------------------------------------------------------------------
+class Unavailable(OrchestratorError):
+    status = 503
+    code = "UNAVAILABLE"
+    sentence = "A part of the server is away. Try again in a moment."
+
+
+class NoProxyAvailable(Unavailable):
+    code = "NO_PROXY_AVAILABLE"
+    sentence = "No healthy proxy has a free slot. Add a proxy, or free a slot."
+
+
+class StoreUnavailable(Unavailable):
+    code = "STORE_UNAVAILABLE"
+    sentence = "The store (Redis/Valkey) cannot be reached. Nothing was changed; try again in a moment."
+
+
+class RunnerUnavailable(Unavailable):
+    code = "RUNNER_UNAVAILABLE"
+    sentence = "The worker could not be started. Nothing was kept; `wa-orchestrator doctor` says what is missing."
+
+
+class WorkerSilent(Unavailable):
+    code = "WORKER_SILENT"
+    sentence = "The session's worker did not answer in time. Look at its state and log, then try again."
+
+
+def by_code() -> dict[str, type[OrchestratorError]]:
+    """Every error class by its code, so that a store script's verdict becomes an exception."""
+    found: dict[str, type[OrchestratorError]] = {}
+    waiting: list[type[OrchestratorError]] = [OrchestratorError]
+    while waiting:
+        kind = waiting.pop()
+        found[kind.code] = kind
+        waiting.extend(kind.__subclasses__())
+    return found

@@ -1,0 +1,97 @@
+"""The journal as a live stream: one reader of the store per process, any number of listeners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import structlog
+from redis.exceptions import RedisError
+
+from wa_orchestrator.background import wait_or_stop
+from wa_orchestrator.store import Store
+from wa_orchestrator.store.journal import JournalEntry
+
+log = structlog.get_logger()
+
+_BLOCK_MS = 2000  # how long stopping may take
+_BATCH = 500
+_LONGEST_QUEUE = 1000  # a listener that is further behind is cut off and resumes from its last number
+
+
+class Listener:
+    """One listener's queue. `lost` is set when it was too slow."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[JournalEntry] = asyncio.Queue(_LONGEST_QUEUE)
+        self.lost = False
+
+    def offer(self, entry: JournalEntry) -> None:
+        try:
+            self.queue.put_nowait(entry)
+        except asyncio.QueueFull:
+            self.lost = True
+
+
+class LiveEvents:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._listeners: set[Listener] = set()
+        self.closing = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        number: int | None = None
+        while not stop.is_set():
+            try:
+                if number is None:
+                    number = await self._store.journal.last_number()
+                entries = await self._store.journal.wait_after(number, limit=_BATCH, wait_ms=_BLOCK_MS)
+            except asyncio.CancelledError:
+                raise
+            except (RedisError, OSError, Exception) as error:
+                log.warning("live_events_wait_for_store", error=str(error)[:200])
+                await wait_or_stop(stop, 1.0)
+                # the store may have been emptied: numbers start again
+                number = None
+                continue
+            for entry in entries:
+                number = entry.number
+                for listener in self._listeners:
+                    listener.offer(entry)
+        self.closing.set()
+
+    @contextmanager
+    def listen(self) -> Iterator[Listener]:
+        listener = Listener()
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+
+    async def follow(
+        self, *, after: int | None, session_id: str = "", idle_s: float = 15.0
+    ) -> AsyncIterator[JournalEntry | None]:
+        """Entries after a number (or from now on), without a gap; None when nothing came for `idle_s`."""
+        with self.listen() as listener:
+            last = after if after is not None else await self._store.journal.last_number()
+            # what is in the journal already; live entries wait in the queue meanwhile
+            while True:
+                entries = await self._store.journal.after(last, limit=_BATCH)
+                for entry in entries:
+                    last = entry.number
+                    if not session_id or entry.session_id == session_id:
+                        yield entry
+                if len(entries) < _BATCH:
+                    break
+            while not self.closing.is_set() and not listener.lost:
+                try:
+                    entry = await asyncio.wait_for(listener.queue.get(), timeout=idle_s)
+                except TimeoutError:
+                    yield None
+                    continue
+                if entry.number > last:
+                    last = entry.number
+                    if not session_id or entry.session_id == session_id:
+                        yield entry

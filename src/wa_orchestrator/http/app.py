@@ -1,0 +1,121 @@
+"""Assembles the HTTP side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+
+from wa_orchestrator import __version__
+from wa_orchestrator.errors import (
+    InvalidBody,
+    InvalidJson,
+    MethodNotAllowed,
+    NotFound,
+    OrchestratorError,
+)
+from wa_orchestrator.http import live, proxies, session_orders, sessions, system, worker_routes
+from wa_orchestrator.http.asgi import App, error_body, error_headers
+from wa_orchestrator.http.auth import requires_key
+from wa_orchestrator.http.docs import add_docs
+from wa_orchestrator.http.gate import Gate
+from wa_orchestrator.http.views import ErrorAnswer
+from wa_orchestrator.rooms import Rooms
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    code: {"model": ErrorAnswer} for code in (400, 401, 404, 405, 409, 410, 413, 422, 429, 500, 503)
+}
+_DESCRIPTION = """Looks after many WhatsApp accounts: one isolated worker and one fixed exit address each.
+
+Every call needs the key in `X-Api-Key`. Errors have one shape: `{error: {code, message, details?, requestId}}`."""
+
+
+def build_app(rooms: Rooms) -> App:
+    """The whole HTTP side as one ASGI app."""
+    api = FastAPI(
+        title="WhatsApp Orchestrator",
+        version=__version__,
+        description=_DESCRIPTION,
+        responses=_ERRORS,
+        docs_url=None,
+        redoc_url=None,
+    )
+    guarded = APIRouter(dependencies=[Depends(requires_key(rooms.settings.api_key))])
+    for router, prefix, other in (
+        (sessions.sessions_router(rooms), "/api", "/api/v1"),
+        (session_orders.session_orders_router(rooms), "/api", "/api/v1"),
+        (proxies.proxies_router(rooms), "/api/v1", "/api"),
+        (live.sse_router(rooms), "/api/v1", "/api"),
+    ):
+        guarded.include_router(router, prefix=prefix)
+        # both forms are served; the document shows one
+        guarded.include_router(router, prefix=other, include_in_schema=False)
+    api.include_router(guarded)
+    api.include_router(system.system_router(rooms))
+    api.include_router(live.websocket_router(rooms))
+
+    @api.get("/", include_in_schema=False)
+    async def front() -> RedirectResponse:
+        return RedirectResponse("/docs")
+
+    add_docs(api)
+    _handle_errors(api)
+    _describe_worker_routes(api)
+    return Gate(
+        worker_routes.WorkerRoutes(api, intake=rooms.intake, claims=rooms.claims),
+        max_body_bytes=rooms.settings.max_body_bytes,
+    )
+
+
+def _answer(request: Request, error: OrchestratorError) -> JSONResponse:
+    request_id = request.scope.get("state", {}).get("request_id", "")
+    headers = {name.decode(): value.decode() for name, value in error_headers(error)}
+    return JSONResponse(error_body(error, request_id), status_code=error.status, headers=headers)
+
+
+def _handle_errors(api: FastAPI) -> None:
+    @api.exception_handler(OrchestratorError)
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, OrchestratorError)  # noqa: S101 - narrows the type
+        return _answer(request, error)
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)  # noqa: S101 - narrows the type
+        return _answer(request, _explained(error))
+
+    @api.exception_handler(HTTPException)
+    async def http(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)  # noqa: S101 - narrows the type
+        kinds: dict[int, type[OrchestratorError]] = {404: NotFound, 405: MethodNotAllowed}
+        answer = _answer(request, kinds.get(error.status_code, InvalidJson)())
+        if error.headers:
+            answer.headers.update(error.headers)
+        return answer
+
+
+def _explained(error: RequestValidationError) -> OrchestratorError:
+    """Pydantic's findings as one sentence per field; never the value that was sent: it may be a secret."""
+    found = error.errors()
+    if any(item["type"] == "json_invalid" for item in found):
+        return InvalidJson()
+    fields = [
+        {"field": ".".join(str(part) for part in item["loc"][1:]) or str(item["loc"][0]), "problem": item["msg"]}
+        for item in found[:20]
+    ]
+    first = fields[0]
+    return InvalidBody(f"{first['field']}: {first['problem']}.", details={"field": first["field"], "fields": fields})
+
+
+def _describe_worker_routes(api: FastAPI) -> None:
+    original = api.openapi
+
+    def with_worker_routes() -> dict[str, Any]:
+        document = original()
+        document["paths"].update(worker_routes.openapi_paths())
+        return document
+
+    api.openapi = with_worker_routes  # type: ignore[method-assign]

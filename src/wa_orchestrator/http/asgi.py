@@ -1,0 +1,76 @@
+"""Small words for plain ASGI: reading a bounded body, answering JSON, one error shape everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from wa_orchestrator.errors import ClientGone, OrchestratorError, TooLarge
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+async def read_body(receive: Receive, *, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise TooLarge(f"The body is larger than {limit} bytes (MAX_BODY_BYTES).")
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def until_gone(receive: Receive) -> None:
+    """Returns when the caller hung up; to be called after the whole body was read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def header_map(scope: Scope) -> dict[str, str]:
+    """Headers by lower-case name; the last one wins."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def error_body(error: OrchestratorError, request_id: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"code": error.code, "message": error.message, "requestId": request_id}
+    if error.details:
+        body["details"] = error.details
+    return {"error": body}
+
+
+def error_headers(error: OrchestratorError) -> list[tuple[bytes, bytes]]:
+    headers: list[tuple[bytes, bytes]] = []
+    if error.status in {429, 503}:
+        headers.append((b"retry-after", str(error.retry_after_s or 1).encode()))
+    if error.status == 401:
+        headers.append((b"www-authenticate", b"ApiKey"))
+    return headers
+
+
+async def send_json(
+    send: Send, status: int, value: object, *, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    body = msgspec.json.encode(value)
+    head = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *(headers or []),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_error(send: Send, error: OrchestratorError, request_id: str) -> None:
+    await send_json(send, error.status, error_body(error, request_id), headers=error_headers(error))

@@ -1,0 +1,153 @@
+"""Sessions over HTTP: make one, look at them, get the code to scan."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Query, Response
+
+from wa_orchestrator.errors import (
+    AlreadyConnected,
+    InvalidProxy,
+    QrNotReady,
+    SessionNotFound,
+)
+from wa_orchestrator.http import views
+from wa_orchestrator.http.qr_image import qr_data_url, qr_png, qr_svg
+from wa_orchestrator.model.phone import checked_phone
+from wa_orchestrator.model.proxy import ProxyAddress, parse_proxy
+from wa_orchestrator.model.session import Session, Status, Wanted, checked_session_id
+from wa_orchestrator.model.trust import trust_of
+from wa_orchestrator.rooms import Rooms
+
+_PICTURES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/png": {}, "image/svg+xml": {}, "text/plain": {}}, "description": "The code"}
+}
+
+
+class SessionLook:
+    """Finds a session and shows it."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self._store = rooms.store
+        self._clock = rooms.clock
+
+    async def known(self, session_id: str) -> Session:
+        session = await self._store.sessions.get(checked_session_id(session_id))
+        if session is None or session.wanted is Wanted.DELETED:
+            raise SessionNotFound
+        return session
+
+    async def view(self, session: Session) -> views.SessionView:
+        proxy, since = await asyncio.gather(
+            self._store.proxies.get(session.proxy_id), self._store.sessions.first_connected_at(session.phone)
+        )
+        return views.session_view(session, proxy, trust_of(since, self._clock.now_ms()), since)
+
+
+def sessions_router(rooms: Rooms) -> APIRouter:
+    router = APIRouter(tags=["sessions"])
+    store = rooms.store
+
+    look = SessionLook(rooms)
+
+    @router.post("/sessions/provision", status_code=201, summary="Make a session and start its worker")
+    async def provision(body: Annotated[views.ProvisionBody | None, Body()] = None) -> views.ProvisionedView:
+        wanted = body or views.ProvisionBody()
+        proxy_id, address = _named_proxy(wanted.proxy or wanted.proxy_override)
+        session = await rooms.lifecycle.provision(
+            session_id=checked_session_id(wanted.session_id) if wanted.session_id is not None else "",
+            phone=checked_phone(wanted.phone) if wanted.phone is not None else "",
+            proxy_id=proxy_id,
+            proxy_address=address,
+            allow_additional=wanted.allow_additional,
+            rebind=wanted.rebind,
+            label=wanted.label or "",
+            metadata=wanted.metadata,
+        )
+        full = await look.view(session)
+        return views.ProvisionedView(
+            session_id=full.session_id, status=full.status, proxy=full.proxy, created_at=full.created_at
+        )
+
+    @router.get("/sessions", summary="List sessions")
+    async def list_sessions(
+        status: Status | None = None,
+        search: Annotated[str, Query(max_length=200)] = "",
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        cursor: Annotated[str, Query(max_length=64, description="`nextCursor` of the page before")] = "",
+    ) -> views.SessionList:
+        found = [
+            s
+            for s in await store.sessions.all()
+            if s.wanted is not Wanted.DELETED and (status is None or s.status is status) and _matches(s, search)
+        ]
+        start = next((i + 1 for i, s in enumerate(found) if s.session_id == cursor), 0) if cursor else 0
+        page = found[start : start + limit]
+        more = start + limit < len(found)
+        return views.SessionList(
+            sessions=list(await asyncio.gather(*(look.view(s) for s in page))),
+            total=len(found),
+            next_cursor=page[-1].session_id if more and page else None,
+        )
+
+    @router.get("/sessions/{session_id}", summary="Look at a session")
+    @router.get("/sessions/{session_id}/status", summary="Look at a session", operation_id="session_status")
+    async def get_session(session_id: str) -> views.SessionView:
+        return await look.view(await look.known(session_id))
+
+    @router.get("/sessions/{session_id}/qr", response_model=views.QrView, responses=_PICTURES)
+    async def get_qr(session_id: str, format: Literal["json", "png", "svg", "raw"] = "json") -> Any:  # noqa: A002
+        """The code to scan. It changes every 20 to 60 seconds."""
+        session = await look.known(session_id)
+        if session.status is Status.CONNECTED:
+            raise AlreadyConnected
+        code = await store.sessions.qr(session_id)
+        if code is None:
+            raise QrNotReady
+        text: str = code["qr"]
+        match format:
+            case "png":
+                return Response(qr_png(text), media_type="image/png")
+            case "svg":
+                return Response(qr_svg(text), media_type="image/svg+xml")
+            case "raw":
+                return Response(text, media_type="text/plain")
+        expires = datetime.fromtimestamp(code["expiresAt"] / 1000, UTC).isoformat(timespec="milliseconds")
+        return views.QrView(qr=text, image=qr_data_url(text), expires_at=expires)
+
+    @router.get("/sessions/{session_id}/events", summary="A session's story, newest first")
+    async def timeline(session_id: str, limit: Annotated[int, Query(ge=1, le=500)] = 100) -> views.EventList:
+        entries = await store.journal.timeline(checked_session_id(session_id), limit=limit)
+        if not entries:
+            await look.known(session_id)
+        return views.EventList(
+            events=[
+                views.EventView(
+                    number=e.number, type=e.type, session_id=session_id, timestamp=views.iso(e.at) or "", data=e.data
+                )
+                for e in entries
+            ]
+        )
+
+    return router
+
+
+def _named_proxy(text: str | None) -> tuple[str, ProxyAddress | None]:
+    """A proxy may be named by its id or by its full address."""
+    if text is None:
+        return "", None
+    if text.startswith("px_"):
+        return text, None
+    if not text.strip():
+        raise InvalidProxy
+    address = parse_proxy(text)
+    return address.proxy_id, address
+
+
+def _matches(session: Session, search: str) -> bool:
+    words = search.lower().split()
+    text = f"{session.session_id} {session.phone} {session.label} {session.reason}".lower()
+    return all(word in text for word in words)

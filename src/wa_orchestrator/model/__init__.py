@@ -1,0 +1,1 @@
+"""The nouns of the system. No input or output happens here."""

@@ -1,0 +1,1 @@
+"""Programs that outlive the control plane and are found again by the next one."""

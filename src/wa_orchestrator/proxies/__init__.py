@@ -1,0 +1,1 @@
+"""The exit addresses: how proxies are read, checked and watched."""

@@ -1,0 +1,26 @@
+"""The rooms of a running server, as the HTTP side and the app see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wa_orchestrator.clock import Clock
+from wa_orchestrator.events.live import LiveEvents
+from wa_orchestrator.proxies.pool import ProxyPool
+from wa_orchestrator.sessions.lifecycle import Lifecycle
+from wa_orchestrator.settings import Settings
+from wa_orchestrator.store import Store
+from wa_orchestrator.worker_api.claims import Claims
+from wa_orchestrator.worker_api.intake import Intake
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rooms:
+    settings: Settings
+    clock: Clock
+    store: Store
+    lifecycle: Lifecycle
+    pool: ProxyPool
+    live: LiveEvents
+    intake: Intake
+    claims: Claims

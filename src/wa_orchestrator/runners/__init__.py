@@ -1,0 +1,1 @@
+"""Where workers run. One port, several ways: local processes, containers."""

@@ -1,0 +1,1 @@
+"""The registry of sessions: making them, keeping them running, ending them."""

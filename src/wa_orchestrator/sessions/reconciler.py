@@ -1,0 +1,113 @@
+"""Compares wanted with running, again and again, and on every worker's death at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import structlog
+
+from wa_orchestrator.background import repeat
+from wa_orchestrator.clock import Clock
+from wa_orchestrator.errors import OrchestratorError
+from wa_orchestrator.model.session import Status
+from wa_orchestrator.runners.port import Runner, WorkerExit
+from wa_orchestrator.sessions import folders
+from wa_orchestrator.sessions.lifecycle import Lifecycle
+from wa_orchestrator.sessions.plan import Step, next_step
+from wa_orchestrator.settings import Settings
+from wa_orchestrator.store import Store
+
+log = structlog.get_logger()
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_HOUSEKEEPING_S = 3600.0
+_SAYS_IT_LIVES = {Status.CONNECTED, Status.QR_READY}
+
+
+def pause_before_restart_s(crashes: int) -> float:
+    """The first restart comes at once, then 1, 2, 4 … 60 s: a worker that cannot live must not eat the machine."""
+    return 0.0 if crashes <= 1 else float(min(_FIRST_PAUSE_S * 2 ** (crashes - 2), _LONGEST_PAUSE_S))
+
+
+class Reconciler:
+    def __init__(self, *, store: Store, runner: Runner, lifecycle: Lifecycle, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._runner = runner
+        self._lifecycle = lifecycle
+        self._settings = settings
+        self._clock = clock
+        self.wake = asyncio.Event()
+        self._crashes: dict[str, int] = {}
+        self._not_before: dict[str, float] = {}
+        self._next_housekeeping = 0.0
+        runner.on_exit(self._worker_ended)
+
+    def _worker_ended(self, ended: WorkerExit) -> None:
+        if ended.exit_code != 0:  # 0: it was asked to end
+            crashes = self._crashes.get(ended.session_id, 0) + 1
+            self._crashes[ended.session_id] = crashes
+            self._not_before[ended.session_id] = time.monotonic() + pause_before_restart_s(crashes)
+        self.wake.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        every_s = self._settings.provisioning_interval_ms / 1000
+        await repeat(self.run_once, stop, every_s=every_s, name="reconciler", wake=self.wake)
+
+    async def run_once(self) -> None:
+        await self._lifecycle.sweep_half_made(own=False)
+        await self._release_unscanned()
+        await self._reconcile()
+        if time.monotonic() >= self._next_housekeeping:
+            self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_S
+            keep_ms = self._settings.deleted_keep_days * 86_400_000
+            folders.remove_old(self._settings.sessions_path, older_than_ms=self._clock.now_ms() - keep_ms)
+
+    async def _release_unscanned(self) -> None:
+        for session_id in await self._store.sessions.overdue_unscanned():
+            released = await self._store.sessions.release(
+                session_id, reason="SCAN_TIMEOUT", status=Status.STOPPED, only_unscanned=True
+            )
+            if released:
+                log.info("unscanned_session_released", session_id=session_id)
+
+    async def _reconcile(self) -> None:
+        running = {worker.session_id: worker for worker in await self._runner.list_running()}
+        # read after the workers: a session made meanwhile has a worker we do not know, never the other way round
+        sessions = await self._store.sessions.all()
+        half_made = await self._store.sessions.unconfirmed()
+        starts = self._settings.start_budget
+        for session in sessions:
+            session_id = session.session_id
+            if session_id in half_made:
+                continue
+            worker = running.get(session_id)
+            if worker and session.status in _SAYS_IT_LIVES:
+                self._crashes.pop(session_id, None)
+            step = next_step(session, worker)
+            if step is Step.NOTHING:
+                continue
+            if step is Step.START:
+                if session.status in _SAYS_IT_LIVES:
+                    await self._store.sessions.begin_run(session_id, reason="WORKER_DIED")
+                if starts <= 0 or time.monotonic() < self._not_before.get(session_id, 0.0):
+                    continue
+                starts -= 1
+                if self._crashes.get(session_id):
+                    await self._store.sessions.count_restart(session_id)
+            await self._ensure(session_id)
+        known = {session.session_id for session in sessions}
+        for session_id in running.keys() - known - half_made:
+            log.warning("unknown_worker_stopped", session_id=session_id)
+            await self._ensure(session_id)
+
+    async def _ensure(self, session_id: str) -> None:
+        try:
+            await self._lifecycle.ensure(session_id)
+        except OrchestratorError as error:
+            # one session's trouble must not keep the others waiting
+            crashes = self._crashes.get(session_id, 0) + 1
+            self._crashes[session_id] = crashes
+            self._not_before[session_id] = time.monotonic() + pause_before_restart_s(crashes + 1)
+            log.warning("session_not_reconciled", session_id=session_id, code=error.code, error=error.message)

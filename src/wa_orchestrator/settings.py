@@ -1,0 +1,231 @@
+"""Settings: read once from the environment, frozen, each with unit, default and reason. `env.example` lists them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from wa_orchestrator.errors import SettingsError
+
+_PROXY_NAME = re.compile(r"^PROXY_URL_[0-9]+$")
+
+
+def _text(name: str, value: str) -> str:
+    return value.strip()
+
+
+def _whole(minimum: int, maximum: int) -> Callable[[str, str], int]:
+    def read(name: str, value: str) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            raise SettingsError(f"{name} must be a whole number, not {value!r}.") from None
+        if not minimum <= number <= maximum:
+            raise SettingsError(f"{name} must be between {minimum} and {maximum}, not {number}.")
+        return number
+
+    return read
+
+
+def _yes_no(name: str, value: str) -> bool:
+    words = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    try:
+        return words[value.strip().lower()]
+    except KeyError:
+        raise SettingsError(f"{name} must be true or false, not {value!r}.") from None
+
+
+def _one_of(*choices: str) -> Callable[[str, str], str]:
+    def read(name: str, value: str) -> str:
+        word = value.strip().lower()
+        if word not in choices:
+            raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+        return word
+
+    return read
+
+
+def _zone(name: str, value: str) -> str:
+    try:
+        ZoneInfo(value.strip())
+    except (KeyError, ValueError, OSError):
+        raise SettingsError(f"{name} must be a time zone such as Asia/Jerusalem, not {value!r}.") from None
+    return value.strip()
+
+
+def _redis_url(name: str, value: str) -> str:
+    url = value.strip()
+    if url and not url.startswith(("redis://", "rediss://", "unix://", "valkey://", "valkeys://")):
+        raise SettingsError(f"{name} must look like redis://:password@host:6379/0.")
+    return re.sub(r"^valkey(s?)://", r"redis\1://", url)
+
+
+def _host_port(name: str, value: str) -> str:
+    host, _, port = value.strip().rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise SettingsError(f"{name} must be written host:port, for example web.whatsapp.com:443, not {value!r}.")
+    return value.strip()
+
+
+def _setting(env: str, default: str, read: Callable[[str, str], Any], help_: str, *, group: str) -> Any:
+    return field(metadata={"env": env, "default": default, "read": read, "help": help_, "group": group})
+
+
+_MS_DAY = 24 * 3600 * 1000
+_SERVER, _STORE, _SESSIONS, _PROXIES = "Server", "Store", "Sessions and workers", "Proxies"
+_ALERTS, _BACKUPS, _WHATSAPP = "Alerts", "Backups", "Another WhatsApp server than the real one (tests, simulator)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything an operator can set."""
+
+    api_key: str = _setting("API_KEY", "", _text,
+        "Key for every API call (header X-Api-Key). Empty: made at first start, kept in DATA_DIR, shown once.",
+        group=_SERVER)  # fmt: skip
+    webhook_secret: str = _setting("WEBHOOK_SECRET", "", _text,
+        "Each worker's own secret is derived from it. Empty: made at first start, kept in DATA_DIR.",
+        group=_SERVER)  # fmt: skip
+    host: str = _setting("ORCH_HOST", "127.0.0.1", _text,
+        "Address to listen on. 0.0.0.0 only behind a firewall or a TLS proxy.", group=_SERVER)  # fmt: skip
+    port: int = _setting("ORCH_PORT", "3001", _whole(0, 65535), "Port to listen on; 0 takes a free one.",
+        group=_SERVER)  # fmt: skip
+    data_dir: str = _setting("DATA_DIR", "./data", _text,
+        "Everything that must survive. Relative paths below are relative to it.", group=_SERVER)  # fmt: skip
+    log_level: str = _setting("LOG_LEVEL", "info", _one_of("debug", "info", "warning", "error"),
+        "How much is logged.", group=_SERVER)  # fmt: skip
+    log_format: str = _setting("LOG_FORMAT", "console", _one_of("console", "json"),
+        "console for people, json for log collectors.", group=_SERVER)  # fmt: skip
+    timezone: str = _setting("TIMEZONE", "Asia/Jerusalem", _zone, "Zone of sending hours and daily work.",
+        group=_SERVER)  # fmt: skip
+    max_body_bytes: int = _setting("MAX_BODY_BYTES", "1048576", _whole(1024, 1 << 30),
+        "Larger request bodies are refused with 413.", group=_SERVER)  # fmt: skip
+
+    redis_url: str = _setting("REDIS_URL", "", _redis_url,
+        "Redis 7+ or Valkey. Empty: an embedded Valkey in DATA_DIR is started and looked after.",
+        group=_STORE)  # fmt: skip
+    store_fsync: str = _setting("STORE_FSYNC", "always", _one_of("always", "everysec"),
+        "Embedded store only. always: an accepted message survives a power cut.", group=_STORE)  # fmt: skip
+
+    sessions_dir: str = _setting("SESSIONS_DIR", "./sessions", _text, "One folder per session with its auth files.",
+        group=_SESSIONS)  # fmt: skip
+    max_sessions_per_phone: int = _setting("MAX_SESSIONS_PER_PHONE", "4", _whole(1, 100),
+        "WhatsApp lets a phone link four devices.", group=_SESSIONS)  # fmt: skip
+    provisioning_interval_ms: int = _setting("PROVISIONING_INTERVAL_MS", "2000", _whole(100, _MS_DAY),
+        "How often wanted and running workers are compared.", group=_SESSIONS)  # fmt: skip
+    monitor_interval_ms: int = _setting("MONITOR_INTERVAL_MS", "30000", _whole(1000, _MS_DAY),
+        "How often all workers and proxies are looked over.", group=_SESSIONS)  # fmt: skip
+    watchdog_interval_ms: int = _setting("WATCHDOG_INTERVAL_MS", "60000", _whole(1000, _MS_DAY),
+        "How often silent workers are looked for.", group=_SESSIONS)  # fmt: skip
+    ping_timeout_ms: int = _setting("PING_TIMEOUT_MS", "180000", _whole(1000, _MS_DAY),
+        "A worker without PING for so long is unhealthy and restarted.", group=_SESSIONS)  # fmt: skip
+    scan_timeout_ms: int = _setting("SCAN_TIMEOUT_MS", "900000", _whole(1000, 30 * _MS_DAY),
+        "A session that nobody scans gives its slot back after this.", group=_SESSIONS)  # fmt: skip
+    start_budget: int = _setting("START_BUDGET", "4", _whole(1, 1000),
+        "Workers that may be starting at the same time: a cold start costs about a CPU second.",
+        group=_SESSIONS)  # fmt: skip
+    deleted_keep_days: int = _setting("DELETED_KEEP_DAYS", "7", _whole(0, 3650),
+        "How long the auth folder of a deleted session is kept aside.", group=_SESSIONS)  # fmt: skip
+    enable_keep_alive: bool = _setting("ENABLE_KEEP_ALIVE", "true", _yes_no,
+        "Workers show presence and write themselves an ephemeral message.", group=_SESSIONS)  # fmt: skip
+    ping_interval_ms: int = _setting("PING_INTERVAL_MS", "15000", _whole(0, _MS_DAY),
+        "How often a worker reports that it lives; 0 turns it off.", group=_SESSIONS)  # fmt: skip
+    presence_interval_ms: int = _setting("PRESENCE_INTERVAL_MS", "15000", _whole(0, _MS_DAY),
+        "How often a worker shows presence; 0 turns it off.", group=_SESSIONS)  # fmt: skip
+    self_message_interval_ms: int = _setting("SELF_MESSAGE_INTERVAL_MS", "600000", _whole(0, _MS_DAY),
+        "How often a worker writes itself an ephemeral message; 0 turns it off.", group=_SESSIONS)  # fmt: skip
+    worker_url: str = _setting("WORKER_URL", "", _text,
+        "How workers reach this server. Empty: http://127.0.0.1:<port>.", group=_SESSIONS)  # fmt: skip
+    worker_command: str = _setting("WORKER_COMMAND", "", _text,
+        "Program that runs one worker. Empty: Node with the built worker bundle.", group=_SESSIONS)  # fmt: skip
+    worker_log_bytes: int = _setting("WORKER_LOG_BYTES", "5242880", _whole(65536, 1 << 30),
+        "A worker's log file is turned over at this size.", group=_SESSIONS)  # fmt: skip
+
+    max_sessions_per_proxy: int = _setting("MAX_SESSIONS_PER_PROXY", "4", _whole(1, 1000),
+        "Slots per proxy; never exceeded.", group=_PROXIES)  # fmt: skip
+    proxy_file: str = _setting("PROXY_FILE", "", _text, "File with one proxy per line, # for comments; relative to the current folder.",
+        group=_PROXIES)  # fmt: skip
+    proxy_check_target: str = _setting("PROXY_CHECK_TARGET", "web.whatsapp.com:443", _host_port,
+        "What the health check connects to through each proxy.", group=_PROXIES)  # fmt: skip
+    proxy_timeout_ms: int = _setting("PROXY_TIMEOUT_MS", "10000", _whole(100, 120_000),
+        "A proxy that takes longer counts as hanging.", group=_PROXIES)  # fmt: skip
+    proxy_bad_after: int = _setting("PROXY_BAD_AFTER", "3", _whole(1, 100),
+        "Failed checks in a row of the health loop that make a proxy bad. One bad report is not a verdict.",
+        group=_PROXIES)  # fmt: skip
+
+    telegram_bot_token: str = _setting("TELEGRAM_BOT_TOKEN", "", _text, "Empty: no alerts.",
+        group=_ALERTS)  # fmt: skip
+    telegram_chat_id: str = _setting("TELEGRAM_CHAT_ID", "", _text, "Where alerts go.", group=_ALERTS)  # fmt: skip
+
+    backups_dir: str = _setting("BACKUPS_DIR", "./backups", _text, "Where backups are kept.",
+        group=_BACKUPS)  # fmt: skip
+    max_backups: int = _setting("MAX_BACKUPS", "7", _whole(1, 10_000), "Older ones are removed.",
+        group=_BACKUPS)  # fmt: skip
+
+    wa_websocket_url: str = _setting("WA_WEBSOCKET_URL", "", _text, "For example wss://localhost:7443/ws/chat.",
+        group=_WHATSAPP)  # fmt: skip
+    wa_root_public_key: str = _setting("WA_ROOT_PUBLIC_KEY", "", _text, "Root of its Noise certificates, hex.",
+        group=_WHATSAPP)  # fmt: skip
+    wa_ca_file: str = _setting("WA_CA_FILE", "", _text, "Its TLS authority, PEM.", group=_WHATSAPP)  # fmt: skip
+    wa_version: str = _setting("WA_VERSION", "", _text,
+        "WhatsApp Web version that workers announce, a.b.c. Empty: the library's own.", group=_WHATSAPP)  # fmt: skip
+
+    proxy_urls: tuple[str, ...] = ()  # PROXY_URL_1 … n
+
+    def data_path(self, *parts: str) -> Path:
+        return Path(self.data_dir).absolute().joinpath(*parts)
+
+    @property
+    def sessions_path(self) -> Path:
+        return self.data_path(self.sessions_dir)
+
+    @property
+    def backups_path(self) -> Path:
+        return self.data_path(self.backups_dir)
+
+
+def described_settings() -> list[tuple[str, str, str, str]]:
+    """(group, environment name, default, help) of every setting, in order."""
+    return [
+        (f.metadata["group"], f.metadata["env"], f.metadata["default"], f.metadata["help"])
+        for f in fields(Settings)
+        if f.metadata
+    ]
+
+
+def load_settings(environ: Mapping[str, str], **overrides: Any) -> Settings:
+    """Reads the environment; `overrides` (from the command line, by field name) win where they are not None."""
+    values: dict[str, Any] = {}
+    for f in fields(Settings):
+        if not f.metadata:
+            continue
+        name: str = f.metadata["env"]
+        given = environ.get(name, "").strip() or f.metadata["default"]
+        values[f.name] = f.metadata["read"](name, given)
+    names = sorted((n for n in environ if _PROXY_NAME.match(n)), key=lambda n: int(n.rsplit("_", 1)[1]))
+    values["proxy_urls"] = tuple(environ[n].strip() for n in names if environ[n].strip())
+    values.update({key: value for key, value in overrides.items() if value is not None})
+    return Settings(**values)
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The NAME=value lines of a file; empty when there is none."""
+    if not path.is_file():
+        return {}
+    found: dict[str, str] = {}
+    for number, raw in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        line = raw.strip().removeprefix("export ")
+        if not line or line.startswith("#"):
+            continue
+        name, separator, value = line.partition("=")
+        if not separator or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name.strip()):
+            raise SettingsError(f"{path.name} line {number} is not NAME=value.")
+        value = value.strip()
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        found[name.strip()] = value
+    return found

@@ -1,0 +1,16 @@
+-- Adds a proxy, or takes over a changed password. New ones are active until a check says otherwise.
+-- ARGV {now, id, fields{host, port, user, password, addedAt}, cap}   RETURNS {added}
+local added = redis.call('SADD', K.proxies_all(), A.id) == 1
+if added then
+  for name, value in pairs(A.fields) do redis.call('HSET', K.proxy(A.id), name, value) end
+  redis.call('SET', K.proxy_status(A.id), 'active')
+  note('proxy.added', '', {proxy = A.id})
+else
+  if redis.call('HGET', K.proxy(A.id), 'password') ~= A.fields.password then
+    redis.call('HSET', K.proxy(A.id), 'password', A.fields.password, 'nextCheckAt', 0)
+    note('proxy.password_changed', '', {proxy = A.id})
+  end
+  redis.call('HDEL', K.proxy(A.id), 'draining')
+end
+refresh_proxy(A.id)
+return reply({added = added})

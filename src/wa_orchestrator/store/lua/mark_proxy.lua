@@ -1,0 +1,23 @@
+-- The verdict of a check: active, bad or testing, with what was measured.
+-- ARGV {now, id, status, set{}, error?, kind?, cap}   RETURNS {was, status, sessions[]} | PROXY_NOT_FOUND
+if not proxy_exists(A.id) then return refuse('PROXY_NOT_FOUND', {proxy = A.id}) end
+local was = proxy_status(A.id)
+redis.call('SET', K.proxy_status(A.id), A.status)
+for name, value in pairs(A.set) do redis.call('HSET', K.proxy(A.id), name, value) end
+if given(A.error) then
+  redis.call('HSET', K.proxy(A.id), 'lastError', A.error, 'lastErrorKind', A.kind, 'lastErrorAt', A.now)
+end
+if A.status == 'bad' then
+  if was ~= 'bad' then
+    -- testing again and failing again is the same illness, not a new one
+    redis.call('SET', K.proxy_bad_at(A.id), A.now, 'NX')
+    if was == 'active' then note('proxy.bad', '', {proxy = A.id, kind = A.kind, error = A.error}) end
+  end
+elseif A.status == 'active' then
+  redis.call('DEL', K.proxy_bad_at(A.id))
+  if was ~= 'active' then note('proxy.recovered', '', {proxy = A.id}) end
+end
+refresh_proxy(A.id)
+local sessions = redis.call('SMEMBERS', K.proxy_sessions(A.id))
+table.sort(sessions)
+return reply({was = was, status = A.status, sessions = sessions})

@@ -1,0 +1,59 @@
+"""Loads the Lua scripts: one file per atomic move, the shared part and the key names put in front."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+from redis.exceptions import NoScriptError, ResponseError
+
+from wa_orchestrator.errors import OrchestratorError, by_code
+from wa_orchestrator.store.connection import Connection
+from wa_orchestrator.store.keys import lua_builders
+
+_FOLDER = resources.files("wa_orchestrator.store") / "lua"
+
+
+@dataclass(frozen=True)
+class Script:
+    name: str
+    text: str
+    sha: str
+
+
+@cache
+def load(name: str) -> Script:
+    """The script `lua/<name>.lua`, ready to run."""
+    shared = (_FOLDER / "shared.lua").read_text(encoding="utf-8")
+    own = (_FOLDER / f"{name}.lua").read_text(encoding="utf-8")
+    text = f"{lua_builders()}\n{shared}\n{own}"
+    return Script(name=name, text=text, sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def script_names() -> list[str]:
+    """All scripts, without the shared part."""
+    found = [entry.name.removesuffix(".lua") for entry in _FOLDER.iterdir() if entry.name.endswith(".lua")]
+    return sorted(name for name in found if name != "shared")
+
+
+async def run(connection: Connection, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Runs a script with named arguments. A refusal (`{error=CODE}`) becomes the exception of that code."""
+    script = load(name)
+    packed = msgspec.json.encode(arguments)
+    try:
+        answer = await connection.call("EVALSHA", script.sha, 0, packed)
+    except NoScriptError:
+        # a new or emptied server: send the text along; it knows the script from then on
+        answer = await connection.call("EVAL", script.text, 0, packed)
+    except ResponseError as error:
+        raise OrchestratorError(details={"script": name}) from error
+    result: dict[str, Any] = msgspec.json.decode(answer)
+    code = result.pop("error", None)
+    if code is not None:
+        message = result.pop("message", None)
+        raise by_code().get(code, OrchestratorError)(message, details=result or None)
+    return result

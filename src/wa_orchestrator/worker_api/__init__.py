@@ -1,0 +1,1 @@
+"""What workers tell and ask: events, outbox claims, answers to commands."""

@@ -1,0 +1,73 @@
+"""A worker's long poll: commands for it, and (with messages) its outbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import msgspec
+
+from wa_orchestrator.errors import ClientGone, InvalidBody, InvalidJson, SessionDeleted, SessionNotFound
+from wa_orchestrator.store import Store
+from wa_orchestrator.worker_api.wake import Wake
+
+_LONGEST_WAIT_MS = 30_000
+
+
+class ClaimRequest(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
+    max: int = 1
+    wait_ms: int = 0
+    connection: str = ""
+
+
+_decoder = msgspec.json.Decoder(ClaimRequest)
+
+
+class Claims:
+    def __init__(self, *, store: Store, wake: Wake) -> None:
+        self._store = store
+        self._wake = wake
+
+    async def claim(self, session_id: str, body: bytes, gone: Awaitable[None]) -> dict[str, Any]:
+        """Waits for work; `gone` ends when the worker hung up: then nothing may be handed out."""
+        request = self._decode(body)
+        # registered before looking: a wake between the look and the wait is not missed
+        event = self._wake.register(session_id)
+        try:
+            found = await self._look(session_id)
+            if not found["commands"] and request.wait_ms > 0:
+                await _first_of(event.wait(), gone, timeout_s=request.wait_ms / 1000)
+                found = await self._look(session_id)
+            return found
+        finally:
+            self._wake.unregister(session_id, event)
+
+    async def _look(self, session_id: str) -> dict[str, Any]:
+        if await self._store.sessions.get(session_id) is None:
+            raise SessionDeleted if await self._store.sessions.was_deleted(session_id) else SessionNotFound
+        return {"messages": [], "commands": await self._store.commands.waiting(session_id)}
+
+    def _decode(self, body: bytes) -> ClaimRequest:
+        try:
+            request = _decoder.decode(body or b"{}")
+        except msgspec.ValidationError as error:
+            raise InvalidBody(f"The claim is malformed: {error}.") from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise InvalidJson from None
+        if not 0 <= request.wait_ms <= _LONGEST_WAIT_MS or not 0 <= request.max <= 1000:
+            raise InvalidBody("waitMs is 0 to 30000, max is 0 to 1000.", details={"field": "waitMs"})
+        return request
+
+
+async def _first_of(event: Awaitable[object], gone: Awaitable[None], *, timeout_s: float) -> None:
+    """Returns when woken or after `timeout_s`; raises ClientGone when the caller hung up first."""
+    woken, left = asyncio.ensure_future(event), asyncio.ensure_future(gone)
+    try:
+        await asyncio.wait({woken, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if left.done() and not woken.done():
+            raise ClientGone
+    finally:
+        woken.cancel()
+        left.cancel()
+        await asyncio.gather(woken, left, return_exceptions=True)

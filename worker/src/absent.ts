@@ -1,0 +1,2 @@
+/** Stands in for optional libraries of Baileys that must not be loaded: no image tools, no link previews. */
+export {}

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Stage } from './harness/stage.ts'
+import { waitFor } from './harness/wait.ts'
+
+const stage = new Stage('durability')
+
+test('events survive a control plane that is away and a killed worker, in order', async () => {
+  const worker = await stage.startPaired('spool', '972500000401')
+  await stage.phone('972500000402')
+  const before = stage.plane.events.length
+  await stage.plane.stop()
+  for (let i = 0; i < 20; i++) {
+    await stage.simulator.call('POST', '/phones/972500000402/send', { to: '972500000401', text: `n${i}` })
+  }
+  await waitFor('the phone to have sent', async () =>
+    (await stage.simulator.call<Array<{ status: string }>>('GET', '/phones/972500000402/sent')).every(one => one.status === 'delivered'),
+  )
+  await delay(200)
+  await worker.kill()
+  await stage.plane.start()
+  await stage.start('spool', { keepPlane: true })
+  await waitFor('all of them', () => stage.plane.ofType('MESSAGE_RECEIVED').length >= 20)
+  const texts = stage.plane.events.slice(before).filter(event => event.type === 'MESSAGE_RECEIVED').map(event => event.data['text'])
+  assert.deepEqual(texts, Array.from({ length: 20 }, (_, i) => `n${i}`))
+})
+
+test('a refusing webhook keeps events; one that says "never" drops them and goes on', async () => {
+  await stage.startPaired('rude', '972500000403')
+  await stage.phone('972500000404')
+  stage.plane.eventStatus = 401
+  await stage.simulator.call('POST', '/phones/972500000404/send', { to: '972500000403', text: 'kept' })
+  await delay(700)
+  stage.plane.eventStatus = 200
+  await stage.plane.event('MESSAGE_RECEIVED', data => data['text'] === 'kept')
+})
+
+test('a worker killed before the acknowledgement sends again under the same id; killed after it, not at all', async () => {
+  const worker = await stage.startPaired('ledger', '972500000405')
+  const to = await stage.phone('972500000406')
+  const sent = stage.plane.enqueue(to, { kind: 'text', text: 'once' })
+  await stage.plane.ack(sent.messageId)
+  await stage.simulator.faults({ noAcks: true, phone: '972500000405' })
+  const doubt = stage.plane.enqueue(to, { kind: 'text', text: 'in doubt' })
+  await stage.simulator.arrived('972500000406', doubt.waMessageId)
+  await worker.kill()
+  await stage.simulator.faults({ clear: true })
+  stage.plane.acks.length = 0
+  const lease = { token: 'again', expiresAt: Date.now() + 60_000 }
+  stage.plane.enqueue(to, sent.content, { ...sent, lease })
+  stage.plane.enqueue(to, doubt.content, { ...doubt, lease })
+  await stage.start('ledger', { keepPlane: true })
+  assert.equal((await stage.plane.ack(sent.messageId)).repeated, true)
+  await stage.plane.ack(doubt.messageId)
+  const inbox = await stage.simulator.inbox('972500000406')
+  assert.deepEqual(inbox.map(entry => [entry.text, entry.copies]).sort(), [['in doubt', 2], ['once', 1]])
+})
+
+test('eight kills at random moments of sending: back connected each time, every message shown once', { timeout: 60_000 }, async () => {
+  const phone = '972500000407'
+  let worker = await stage.startPaired('chaos', phone)
+  const to = await stage.phone('972500000408')
+  const expected: string[] = []
+  for (let round = 0; round < 8; round++) {
+    const messages = Array.from({ length: 6 }, (_, i) => stage.plane.enqueue(to, { kind: 'text', text: `r${round}m${i}` }))
+    expected.push(...messages.map(message => message.content.kind === 'text' ? message.content.text : ''))
+    await waitFor('the first ack', () => stage.plane.acks.some(ack => ack.messageId === messages[0]?.messageId))
+    await delay(Math.random() * 120)
+    await worker.kill()
+    worker = await stage.start('chaos', { keepPlane: true })
+    await stage.connectedAgain(round + 2)
+    // The control plane's part: what was not acknowledged is leased again.
+    for (const message of messages) {
+      if (stage.plane.acks.some(ack => ack.messageId === message.messageId)) continue
+      stage.plane.enqueue(to, message.content, { ...message, lease: { token: `r${round}`, expiresAt: Date.now() + 60_000 } })
+    }
+    await Promise.all(messages.map(message => stage.plane.ack(message.messageId)))
+  }
+  const inbox = await stage.simulator.inbox('972500000408')
+  assert.deepEqual(inbox.map(entry => entry.text).sort(), expected.sort())
+  assert.ok(inbox.every(entry => entry['error'] === undefined))
+  assert.equal(stage.plane.ofType('QR_CODE').length, 1)
+})
+
+test('SIGTERM lets the message in hand finish and leaves nothing behind', async () => {
+  const worker = await stage.startPaired('stop', '972500000409')
+  const to = await stage.phone('972500000410')
+  const message = stage.plane.enqueue(to, { kind: 'text', text: 'last' }, { typingMs: 1_500 })
+  await waitFor('typing', async () => {
+    const { typing } = await stage.simulator.call<{ typing: unknown }>('GET', '/phones/972500000410')
+    return typing !== null
+  })
+  const before = Date.now()
+  assert.equal(await worker.kill('SIGTERM'), 0)
+  assert.ok(Date.now() - before < 10_000)
+  assert.equal(stage.plane.acks.at(-1)?.messageId, message.messageId)
+})
