@@ -2,7 +2,7 @@
 import { openSync, writeSync } from 'node:fs';
 
 export type Fields = Record<string, unknown>;
-export type Level = 'info' | 'warn' | 'error';
+type Level = 'info' | 'warn' | 'error';
 
 export interface Log {
   info(event: string, fields?: Fields): void;

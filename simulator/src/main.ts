@@ -38,6 +38,8 @@ const runSocks = async (args: string[]): Promise<void> => {
 const runSimulator = async (args: string[]): Promise<void> => {
   const options = parseOptions(args, process.env);
   const log = openLog(options.logFile);
+  // A forgotten promise is a bug to be seen in the log, not a reason to take 500 workers' server away.
+  process.on('unhandledRejection', reason => log.error('unhandled_rejection', { error: messageOf(reason) }));
   const simulator = await startSimulator(options, log);
   stopOnSignal(async () => {
     log.info('stopping');

@@ -17,6 +17,7 @@ import { Ports } from './ports.ts';
 import { ProxyPool } from './proxies/pool.ts';
 import { DeviceLists } from './server/deviceLists.ts';
 import { Hub } from './server/hub.ts';
+import { PairCodes } from './server/pairCode.ts';
 import { Pairing } from './server/pairing.ts';
 import { Post } from './server/post.ts';
 import { Presence } from './server/presence.ts';
@@ -55,10 +56,11 @@ const createWorld = (stateDir: string, log: Log, mediaHost: () => string): World
     blobs: new BlobStore(join(stateDir, 'media')),
     deviceLists: new DeviceLists(hub)
   };
-  // These three work on the whole world, each other included.
+  // These work on the whole world, each other included.
   const world = base as World;
   world.receipts = new Receipts(world);
   world.pairing = new Pairing(world);
+  world.pairCodes = new PairCodes(world);
   world.phones = new Phones(world);
   world.post.wakePhone = account => world.phones.wake(account);
   return world;

@@ -4,6 +4,7 @@ import type { Log } from './log.ts';
 import type { BlobStore } from './media/blobs.ts';
 import type { Phones } from './phones/phones.ts';
 import type { Hub } from './server/hub.ts';
+import type { PairCodes } from './server/pairCode.ts';
 import type { Pairing } from './server/pairing.ts';
 import type { Post } from './server/post.ts';
 import type { Receipts } from './server/receipts.ts';
@@ -23,6 +24,7 @@ export interface World {
   receipts: Receipts;
   phones: Phones;
   pairing: Pairing;
+  pairCodes: PairCodes;
   /** `localhost:PORT` of the media host. */
   mediaHost: () => string;
 }

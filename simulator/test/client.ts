@@ -69,6 +69,7 @@ export class Client {
   readonly updates: Update[] = [];
   readonly acks: { id: string; error: string | undefined }[] = [];
   readonly presence: string[] = [];
+  private readonly sent = new Map<string, proto.IMessage>();
   qrs: string[] = [];
   state: 'connecting' | 'open' | 'close' = 'connecting';
   closeCode: number | undefined;
@@ -114,6 +115,8 @@ export class Client {
       syncFullHistory: false,
       connectTimeoutMs: 3_000,
       defaultQueryTimeoutMs: 5_000,
+      // By id alone: Baileys' own cache is keyed by chat and misses the retry request of a linked device.
+      getMessage: async ({ id }) => this.sent.get(id ?? ''),
       ...this.config
     });
     this.socket = socket;
@@ -181,6 +184,7 @@ export class Client {
 
   async send(to: string, text: string, messageId?: string): Promise<string> {
     const sent = await this.socket.sendMessage(`${to}@s.whatsapp.net`, { text }, messageId ? { messageId } : {});
+    if (sent?.key.id && sent.message) this.sent.set(sent.key.id, sent.message);
     return sent?.key.id ?? '';
   }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { downloadMediaMessage, proto } from 'baileys';
+import { downloadMediaMessage, getBinaryNodeChild, getBinaryNodeChildren, getBinaryNodeChildUInt, proto } from 'baileys';
 import { Client } from './client.ts';
 import { SimulatorProcess, waitUntil } from './process.ts';
 
@@ -59,6 +59,22 @@ test('a phone sends a text, a reply and a reaction that a device can read', asyn
   assert.equal(reply.message.message?.extendedTextMessage?.contextInfo?.quotedMessage?.conversation, 'quote me');
   await simulator.post(`/phones/${C}/send`, { to: A, reaction: { id: mine, emoji: '👍' } });
   await waitUntil('reaction', () => a.messages.some(({ message: m }) => m.message?.reactionMessage?.key?.id === mine));
+});
+
+test('a long talk between phone and device needs no retry', async () => {
+  const phone = '972500000208';
+  await simulator.post('/phones', { phone });
+  const retries = async () => (await simulator.get<{ receipts: { retry: number } }>('/stats')).receipts.retry;
+  const before = await retries();
+  for (let round = 0; round < 4; round++) {
+    for (const part of ['first', 'second']) {
+      const id = await a.send(phone, `${part} question ${round}`);
+      assert.equal((await entryOf(phone, id)).text, `${part} question ${round}`);
+      await simulator.post(`/phones/${phone}/send`, { to: A, text: `${part} answer ${round}` });
+      await a.text(`${part} answer ${round}`);
+    }
+  }
+  assert.equal(await retries(), before);
 });
 
 test('the status of what a phone sent follows the receipts of the device', async () => {
@@ -229,8 +245,32 @@ test('a device that cannot decrypt asks the phone again and gets the message', a
   await client.close();
 });
 
-test('one-time prekeys are used up and asked for again', async () => {
-  const { devices } = await simulator.get<{ devices: { preKeys: number }[] }>(`/phones/${A}`);
-  const left = devices[0]?.preKeys ?? 0;
-  assert.ok(left > 700 && left < 812, `812 were uploaded, ${left} are left`);
+test('a device that cannot decrypt asks the sending device again and gets the message', async () => {
+  await a.send(B, 'all is well');
+  await b.text('all is well');
+  for (const key of [...b.data.keys()]) if (key.startsWith('session/')) b.data.delete(key);
+  const id = await a.send(B, 'sent again on request');
+  await b.text('sent again on request');
+  const entry = await entryOf(B, id);
+  assert.deepEqual([entry.text, entry.copies], ['sent again on request', 1]);
+  assert.ok(entry.retries >= 1);
+});
+
+test('one-time prekeys are used up, each once, and the device brings new ones when few are left', async () => {
+  const { lid, devices } = await simulator.get<{ lid: string; devices: { device: number; preKeys: number }[] }>(`/phones/${B}`);
+  const [device] = devices;
+  assert.ok(device && device.preKeys < 812, 'earlier messages took some of the 812');
+  const jid = lid.replace('@', `:${device.device}@`);
+  const take = async (count: number) => {
+    const users = Array.from({ length: count }, () => ({ tag: 'user', attrs: { jid } }));
+    const request = { tag: 'iq', attrs: { xmlns: 'encrypt', type: 'get', to: '@s.whatsapp.net' }, content: [{ tag: 'key', attrs: {}, content: users }] };
+    const list = getBinaryNodeChild(await a.socket.query(request), 'list');
+    return getBinaryNodeChildren(list, 'user').map(user => getBinaryNodeChildUInt(getBinaryNodeChild(user, 'key') ?? user, 'id', 3));
+  };
+  const ids = await take(device.preKeys - 3);
+  assert.equal(new Set(ids).size, device.preKeys - 3);
+  await waitUntil('new prekeys', async () => {
+    const { devices: now } = await simulator.get<{ devices: { preKeys: number }[] }>(`/phones/${B}`);
+    return (now[0]?.preKeys ?? 0) >= 5;
+  });
 });

@@ -1,6 +1,9 @@
 /** Linking by QR and by code, logging in again, and the end of a link, with real Baileys. */
 import assert from 'node:assert/strict';
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
 import { after, before, test } from 'node:test';
+import { Curve } from 'baileys';
 import { Client } from './client.ts';
 import { SimulatorProcess, waitUntil } from './process.ts';
 
@@ -37,6 +40,21 @@ test('the bare comma form of a QR is accepted too', async () => {
   const linked = await simulator.post<{ device: number }>('/phones/972500000102/scan', { qr: qr.split('#')[1] });
   assert.equal(linked.device, 1);
   await device.opened();
+});
+
+test('the same port speaks plain WebSocket too', async () => {
+  const plain = simulator.ready.websocketUrl.replace('wss:', 'ws:');
+  const device = new Client(simulator, { waWebSocketUrl: plain, agent: new HttpAgent() as HttpsAgent });
+  clients.push(device);
+  await device.pair('972500000112');
+});
+
+test('a client that does not know the CA does not connect', async () => {
+  const stranger = new Client(simulator, { agent: new HttpsAgent() });
+  clients.push(stranger);
+  stranger.connect();
+  await stranger.closed();
+  assert.match(stranger.closeReason, /certificate/);
 });
 
 test('a made-up, a damaged and an expired QR are refused with a reason', async () => {
@@ -86,6 +104,16 @@ test('the same credentials log in again without a scan', async () => {
   device.connect();
   await device.opened();
   assert.equal(device.qrs.length, 1);
+});
+
+test('a login with the keys of another device is refused with 401', async () => {
+  const device = await client().pair('972500000113');
+  const thief = device.copy();
+  clients.push(thief);
+  Object.assign(thief.auth.creds, { noiseKey: Curve.generateKeyPair() });
+  thief.connect();
+  assert.equal(await thief.closed(), 401);
+  assert.equal(device.state, 'open');
 });
 
 test('unlinking a live device ends it with 401 and so does every later login', async () => {

@@ -15,8 +15,14 @@ import uvicorn
 
 from wa_orchestrator.background import Services
 from wa_orchestrator.clock import Clock, SystemClock
+from wa_orchestrator.dispatcher.housekeeping import MessageHousekeeping
+from wa_orchestrator.dispatcher.loop import Dispatcher
+from wa_orchestrator.dispatcher.planner import Planner
+from wa_orchestrator.dispatcher.router import Router
 from wa_orchestrator.errors import SettingsError, StoreUnavailable
 from wa_orchestrator.events.live import LiveEvents
+from wa_orchestrator.gateway.accept import Gateway
+from wa_orchestrator.gateway.media import MediaStore
 from wa_orchestrator.http.app import build_app
 from wa_orchestrator.installation import owned_data_folder, server_id, with_secrets, write_private
 from wa_orchestrator.proxies.health import ProxyHealth
@@ -28,11 +34,12 @@ from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.sessions.reconciler import Reconciler
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.simulation import SimulatedWorld, Simulation
-from wa_orchestrator.store import Store
+from wa_orchestrator.store import Store, StoreRules
 from wa_orchestrator.store.embedded import EmbeddedStore
 from wa_orchestrator.store.version import check_version
 from wa_orchestrator.worker_api.claims import Claims
 from wa_orchestrator.worker_api.intake import Intake
+from wa_orchestrator.worker_api.outcomes import Outcomes
 from wa_orchestrator.worker_api.wake import Wake
 from wa_orchestrator.worker_program import worker_program
 
@@ -113,10 +120,7 @@ async def running_server(
             redis_url = await embedded.start()
             stack.push_async_callback(embedded.stop)
             services.start("embedded_store", embedded)
-        store = Store(
-            redis_url, clock,
-            slots_per_proxy=settings.max_sessions_per_proxy, sessions_per_phone=settings.max_sessions_per_phone,
-        )  # fmt: skip
+        store = Store(redis_url, clock, store_rules(settings))
         stack.push_async_callback(store.close)
         # after the rooms that use them, before the store itself
         stack.push_async_callback(services.stop)
@@ -126,6 +130,19 @@ async def running_server(
             redis_url=redis_url, new_api_key=secrets.new_api_key, world=world, services=services,
         )  # fmt: skip
         log.info("stopping")
+
+
+def store_rules(settings: Settings) -> StoreRules:
+    return StoreRules(
+        slots_per_proxy=settings.max_sessions_per_proxy,
+        sessions_per_phone=settings.max_sessions_per_phone,
+        timezone=settings.timezone,
+        message_keep_days=settings.message_keep_days,
+        message_lease_ms=settings.message_lease_ms,
+        message_attempts=settings.message_attempts,
+        rate_per_second=settings.rate_limit_per_second,
+        rate_burst=settings.rate_limit_burst,
+    )
 
 
 async def _check_store(store: Store) -> None:
@@ -172,9 +189,12 @@ async def _open_rooms(
     pool = ProxyPool(store=store, lifecycle=lifecycle, settings=settings, clock=clock)
     intake = Intake(store=store, lifecycle=lifecycle, pool=pool, clock=clock, webhook_secret=settings.webhook_secret)
     live, wake = LiveEvents(store), Wake(store)
+    planner = Planner(store=store, settings=settings, clock=clock)
     rooms = Rooms(
         settings=settings, clock=clock, store=store, lifecycle=lifecycle, pool=pool, live=live, intake=intake,
-        claims=Claims(store=store, wake=wake),
+        claims=Claims(store=store, wake=wake), outcomes=Outcomes(store),
+        gateway=Gateway(store=store, settings=settings, clock=clock), planner=planner,
+        media=MediaStore(folder / "media", max_bytes=settings.max_media_bytes),
     )  # fmt: skip
     reconciler = Reconciler(store=store, runner=runner, lifecycle=lifecycle, settings=settings, clock=clock)
 
@@ -190,12 +210,15 @@ async def _open_rooms(
     http = await _serve(build_app(rooms), listening)
     stack.push_async_callback(http.end)
     # first told to end: open streams would keep the HTTP side waiting
-    stack.callback(live.closing.set)
+    stack.callback(live.close)
     stack.callback(wake.close)
     stack.push_async_callback(intake.close)
     # workers end while the HTTP side still takes their last events
     stack.push_async_callback(runner.close, stop_workers=True)
     loops.start("reconciler", reconciler)
+    loops.start("dispatcher", Dispatcher(store=store, planner=planner, settings=settings, clock=clock))
+    loops.start("router", Router(store=store, settings=settings, clock=clock))
+    loops.start("message_housekeeping", MessageHousekeeping(store=store, settings=settings, clock=clock))
     loops.start("proxy_health", ProxyHealth(store=store, pool=pool, settings=settings, clock=clock))
     stack.push_async_callback(loops.stop)
 

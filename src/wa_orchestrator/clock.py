@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -30,3 +31,10 @@ class ManualClock:
 
     def advance(self, *, seconds: float) -> None:
         self._now_ms += int(seconds * 1000)
+
+
+def iso(ms: int | float | str | None) -> str | None:
+    """A moment as clients read it; None for none."""
+    if not ms:
+        return None
+    return datetime.fromtimestamp(float(ms) / 1000, UTC).isoformat(timespec="milliseconds")

@@ -3,12 +3,12 @@
 OrchestratorError            code, HTTP status, a sentence that says what to do
 ├── BadRequest        400    InvalidPhone InvalidProxy InvalidSessionId InvalidJson
 ├── Unauthorized      401    MissingKey InvalidSignature
-├── NotFound          404    SessionNotFound ProxyNotFound QrNotReady
+├── NotFound          404    SessionNotFound ProxyNotFound MessageNotFound SenderNotFound QrNotReady …
 ├── Conflict          409    SessionExists PhoneAlreadyRegistered ProxyFull StickyProxyFull ProxyBad ProxyInUse …
 ├── Gone              410    SessionDeleted
 ├── TooLarge          413
-├── InvalidBody       422
-├── TooManyRequests   429
+├── InvalidBody       422    InvalidRecipient IdempotencyKeyReused
+├── TooManyRequests   429    DailyLimit
 └── Unavailable       503    NoProxyAvailable StoreUnavailable RunnerUnavailable WorkerSilent
 SettingsError                stops start-up
 """
@@ -98,6 +98,21 @@ class ProxyNotFound(NotFound):
     sentence = "There is no proxy with this id. GET /api/v1/proxies lists the proxies."
 
 
+class MessageNotFound(NotFound):
+    code = "MESSAGE_NOT_FOUND"
+    sentence = "There is no message with this id; ended ones are forgotten after a while (MESSAGE_KEEP_DAYS)."
+
+
+class MediaNotFound(NotFound):
+    code = "MEDIA_NOT_FOUND"
+    sentence = "There is no uploaded file with this id. Upload it first: POST /api/v1/media."
+
+
+class SenderNotFound(NotFound):
+    code = "SENDER_NOT_FOUND"
+    sentence = "No session has this phone number. GET /api/sessions lists the sessions."
+
+
 class QrNotReady(NotFound):
     code = "QR_NOT_READY"
     sentence = "There is no QR code yet. Ask again in a second; a new one comes every 20 to 60 seconds."
@@ -166,6 +181,21 @@ class SessionBusy(Conflict):
     sentence = "Another operation on this session is under way. Try again in a moment."
 
 
+class MessageUnderWay(Conflict):
+    code = "MESSAGE_UNDER_WAY"
+    sentence = "The message is with its worker or has ended; it can no longer be cancelled."
+
+
+class MessageNotFailed(Conflict):
+    code = "MESSAGE_NOT_FAILED"
+    sentence = "Only a failed message can be driven again."
+
+
+class LeaseLost(Conflict):
+    code = "LEASE_LOST"
+    sentence = "This message was handed out again or has ended; forget it."
+
+
 class Gone(OrchestratorError):
     status = 410
     code = "GONE"
@@ -190,10 +220,27 @@ class InvalidBody(OrchestratorError):
     sentence = "A field of the body is wrong."
 
 
+class IdempotencyKeyReused(OrchestratorError):
+    status = 422
+    code = "IDEMPOTENCY_KEY_REUSED"
+    sentence = "This Idempotency-Key was used with another body within the last 24 hours. Use a new key."
+
+
+class InvalidRecipient(OrchestratorError):
+    status = 422
+    code = "INVALID_RECIPIENT"
+    sentence = "Write `to` as a number in international form (972501234567) or as a chat id (…@g.us, …@lid)."
+
+
 class TooManyRequests(OrchestratorError):
     status = 429
     code = "TOO_MANY_REQUESTS"
     sentence = "Too many requests. Wait as long as Retry-After says."
+
+
+class DailyLimit(TooManyRequests):
+    code = "DAILY_LIMIT"
+    sentence = "The sender's limit for today is used up. Send defer:true to have it go out on the next day."
 
 
 # 503 ------------------------------------------------------------------------------------------------------------

@@ -31,15 +31,16 @@ def owned_data_folder(settings: Settings) -> Iterator[Path]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (settings.sessions_path, settings.data_path("run"), settings.data_path("logs")):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = try_lock(folder / "server.lock")
-        with lock as held:
-            if held is None:
-                raise SettingsError(
-                    f"Another server already runs on the data folder {folder}. Stop it, or use another --data-dir."
-                )
-            yield folder
+        lock = contextlib.ExitStack()
+        held = lock.enter_context(try_lock(folder / "server.lock"))
     except OSError as error:
         raise SettingsError(f"The data folder {folder} cannot be used: {error.strerror}. Check its owner.") from error
+    with lock:
+        if held is None:
+            raise SettingsError(
+                f"Another server already runs on the data folder {folder}. Stop it, or use another --data-dir."
+            )
+        yield folder
 
 
 def write_private(path: Path, text: str) -> None:

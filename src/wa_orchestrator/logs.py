@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, WrappedLogger
 
 # user:pass@ in any URL that slips into a text, for example in a library's own error
-_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s@]+@", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s\"']+@", re.IGNORECASE)
 
 
 def without_credentials(text: str) -> str:
@@ -26,9 +27,29 @@ def short_phone(phone: str) -> str:
 
 def _strip_credentials(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     for key, value in event.items():
-        if isinstance(value, str) and "://" in value:
-            event[key] = without_credentials(value)
+        if key != "exc_info":  # rendered later, and stripped there
+            event[key] = _stripped(value)
     return event
+
+
+def _stripped(value: Any) -> Any:
+    match value:
+        case str():
+            return without_credentials(value) if "://" in value else value
+        case list() | tuple():
+            return [_stripped(item) for item in value]
+        case dict():
+            return {key: _stripped(item) for key, item in value.items()}
+        case BaseException():
+            return without_credentials(repr(value))
+    return value
+
+
+def _traceback_without_credentials(out: TextIO, exc_info: ExcInfo) -> None:
+    # local variables in tracebacks could show secrets, so the plain form
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    out.write(without_credentials(text.getvalue()))
 
 
 def configure_logs(*, level: str = "info", as_json: bool = False, stream: TextIO | None = None) -> None:
@@ -44,9 +65,8 @@ def configure_logs(*, level: str = "info", as_json: bool = False, stream: TextIO
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer(ensure_ascii=False)
         if as_json
-        # local variables in tracebacks could show secrets
         else structlog.dev.ConsoleRenderer(
-            colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=28
+            colors=out.isatty(), exception_formatter=_traceback_without_credentials, pad_event_to=28
         )
     )
     number = logging.getLevelName(level.upper())

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wa_orchestrator.clock import Clock
+from wa_orchestrator.dispatcher.planner import Planner
 from wa_orchestrator.events.live import LiveEvents
+from wa_orchestrator.gateway.accept import Gateway
+from wa_orchestrator.gateway.media import MediaStore
 from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store
 from wa_orchestrator.worker_api.claims import Claims
 from wa_orchestrator.worker_api.intake import Intake
+from wa_orchestrator.worker_api.outcomes import Outcomes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,3 +28,7 @@ class Rooms:
     live: LiveEvents
     intake: Intake
     claims: Claims
+    outcomes: Outcomes
+    gateway: Gateway
+    planner: Planner
+    media: MediaStore

@@ -77,6 +77,7 @@ def _setting(env: str, default: str, read: Callable[[str, str], Any], help_: str
 
 _MS_DAY = 24 * 3600 * 1000
 _SERVER, _STORE, _SESSIONS, _PROXIES = "Server", "Store", "Sessions and workers", "Proxies"
+_MESSAGES = "Messages and pacing"
 _ALERTS, _BACKUPS, _WHATSAPP = "Alerts", "Backups", "Another WhatsApp server than the real one (tests, simulator)"
 
 
@@ -147,8 +148,8 @@ class Settings:
 
     max_sessions_per_proxy: int = _setting("MAX_SESSIONS_PER_PROXY", "4", _whole(1, 1000),
         "Slots per proxy; never exceeded.", group=_PROXIES)  # fmt: skip
-    proxy_file: str = _setting("PROXY_FILE", "", _text, "File with one proxy per line, # for comments; relative to the current folder.",
-        group=_PROXIES)  # fmt: skip
+    proxy_file: str = _setting("PROXY_FILE", "", _text,
+        "One proxy per line, # for comments; relative to the current folder.", group=_PROXIES)  # fmt: skip
     proxy_check_target: str = _setting("PROXY_CHECK_TARGET", "web.whatsapp.com:443", _host_port,
         "What the health check connects to through each proxy.", group=_PROXIES)  # fmt: skip
     proxy_timeout_ms: int = _setting("PROXY_TIMEOUT_MS", "10000", _whole(100, 120_000),
@@ -156,6 +157,29 @@ class Settings:
     proxy_bad_after: int = _setting("PROXY_BAD_AFTER", "3", _whole(1, 100),
         "Failed checks in a row of the health loop that make a proxy bad. One bad report is not a verdict.",
         group=_PROXIES)  # fmt: skip
+
+    rate_limit_per_second: int = _setting("RATE_LIMIT_PER_SECOND", "0", _whole(0, 1_000_000),
+        "Messages the whole installation accepts per second; 0: no limit.", group=_MESSAGES)  # fmt: skip
+    rate_limit_burst: int = _setting("RATE_LIMIT_BURST", "200", _whole(1, 1_000_000),
+        "How many may come at once within that rate.", group=_MESSAGES)  # fmt: skip
+    pacing_preset: str = _setting("PACING_PRESET", "standard", _one_of("standard", "cautious"),
+        "Which table of limits phones start with.", group=_MESSAGES)  # fmt: skip
+    burst_messages: int = _setting("BURST_MESSAGES", "20", _whole(1, 10_000),
+        "After so many messages without a natural gap a phone pauses.", group=_MESSAGES)  # fmt: skip
+    burst_pause_ms: int = _setting("BURST_PAUSE_MS", "30000", _whole(0, _MS_DAY),
+        "How long that pause is.", group=_MESSAGES)  # fmt: skip
+    message_attempts: int = _setting("MESSAGE_ATTEMPTS", "3", _whole(1, 100),
+        "Refusals after which a message has failed.", group=_MESSAGES)  # fmt: skip
+    message_lease_ms: int = _setting("MESSAGE_LEASE_MS", "120000", _whole(1000, _MS_DAY),
+        "How long a worker may keep a message without an answer.", group=_MESSAGES)  # fmt: skip
+    message_keep_days: int = _setting("MESSAGE_KEEP_DAYS", "30", _whole(1, 3650),
+        "How long ended messages can be looked up.", group=_MESSAGES)  # fmt: skip
+    max_text_length: int = _setting("MAX_TEXT_LENGTH", "4096", _whole(1, 65536),
+        "Longest text of a message, in characters.", group=_MESSAGES)  # fmt: skip
+    max_media_bytes: int = _setting("MAX_MEDIA_BYTES", "67108864", _whole(1024, 1 << 31),
+        "Largest file that is uploaded or fetched.", group=_MESSAGES)  # fmt: skip
+    dispatch_interval_ms: int = _setting("DISPATCH_INTERVAL_MS", "25", _whole(1, 10_000),
+        "How often due senders are served.", group=_MESSAGES)  # fmt: skip
 
     telegram_bot_token: str = _setting("TELEGRAM_BOT_TOKEN", "", _text, "Empty: no alerts.",
         group=_ALERTS)  # fmt: skip
@@ -195,6 +219,24 @@ def described_settings() -> list[tuple[str, str, str, str]]:
         for f in fields(Settings)
         if f.metadata
     ]
+
+
+def env_example() -> str:
+    """The text of `env.example`: every setting with its default and what it means."""
+    lines = [
+        "# Every setting with its default. Copy this file to .env and change what you need.",
+        "# Made by scripts/make_env_example.py from settings.py; do not edit by hand.",
+    ]
+    group = ""
+    for its_group, name, default, help_ in described_settings():
+        if its_group != group:
+            group = its_group
+            lines += ["", f"# {group} {'-' * (117 - len(group))}"]
+            if group == _PROXIES:
+                lines += ["# PROXY_URL_1, PROXY_URL_2 and so on: one proxy each, added at every start.",
+                          "# PROXY_URL_1=socks5h://user:pass@proxy.example:1080"]  # fmt: skip
+        lines += [f"# {help_}", f"{name}={default}"]
+    return "\n".join(lines) + "\n"
 
 
 def load_settings(environ: Mapping[str, str], **overrides: Any) -> Settings:

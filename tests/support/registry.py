@@ -61,7 +61,8 @@ async def assert_sound(store: Store, *, cap: int = 4) -> None:
 
 
 async def _pairs(store: Store) -> list[tuple[str, float]]:
-    return [
-        (member, float(score))
-        for member, score in await store.connection.client.zrange(keys.PROXIES_AVAILABLE(), 0, -1, withscores=True)
-    ]
+    flat: list[str] = await store.connection.call("EVAL", _WITH_SCORES, 0, keys.PROXIES_AVAILABLE())
+    return [(member, float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+
+
+_WITH_SCORES = "return redis.call('ZRANGE', ARGV[1], 0, -1, 'WITHSCORES')"

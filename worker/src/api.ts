@@ -12,13 +12,10 @@ export interface Answer {
 export interface RequestOptions {
   readonly timeoutMs: number
   readonly signal?: AbortSignal
-  readonly maxBytes?: number
 }
 
 /** Claims and acks are small; the limit only guards against a wrong address that streams without end. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024
-
-export class AnswerTooLarge extends Error {}
 
 export const sign = (secret: string, timestamp: string, body: string): string =>
   createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')
@@ -43,42 +40,45 @@ export class Api {
   }
 
   postEvent(body: string, timeoutMs: number): Promise<Answer> {
-    return this.#request('POST', this.#webhook, body, { timeoutMs })
+    return this.#post(this.#webhook, body, { timeoutMs })
   }
 
   post(path: string, body: unknown, options: RequestOptions): Promise<Answer> {
-    return this.#request('POST', new URL(this.#prefix + path, this.#base), JSON.stringify(body), options)
+    return this.#post(new URL(this.#prefix + path, this.#base), JSON.stringify(body), options)
   }
 
-  get(path: string, options: RequestOptions): Promise<Answer> {
-    return this.#request('GET', new URL(this.#prefix + path, this.#base), '', options)
+  /** A GET whose answer is read by the caller, as a stream. */
+  open(path: string, timeoutMs: number): Promise<http.IncomingMessage> {
+    return this.#send('GET', new URL(this.#prefix + path, this.#base), '', { timeoutMs })
   }
 
   close(): void {
     this.#agent.destroy()
   }
 
-  #request(method: string, url: URL, body: string, options: RequestOptions): Promise<Answer> {
+  async #post(url: URL, body: string, options: RequestOptions): Promise<Answer> {
+    const response = await this.#send('POST', url, body, options)
+    const chunks: Buffer[] = []
+    let size = 0
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      size += chunk.length
+      if (size > MAX_ANSWER_BYTES) throw new Error(`the answer has more than ${MAX_ANSWER_BYTES} bytes`)
+      chunks.push(chunk)
+    }
+    return { status: response.statusCode ?? 0, body: Buffer.concat(chunks) }
+  }
+
+  #send(method: string, url: URL, body: string, { timeoutMs, signal }: RequestOptions): Promise<http.IncomingMessage> {
     const timestamp = String(Date.now())
     const headers = {
       'x-webhook-timestamp': timestamp,
       'x-webhook-signature': sign(this.#secret, timestamp, body),
       ...(method === 'POST' ? { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } : {}),
     }
-    const maxBytes = options.maxBytes ?? MAX_ANSWER_BYTES
+    // Covers the whole exchange, the body of the answer included.
+    const limit = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])])
     return new Promise((resolve, reject) => {
-      const signal = AbortSignal.any([AbortSignal.timeout(options.timeoutMs), ...(options.signal ? [options.signal] : [])])
-      const request = this.#transport.request(url, { method, headers, agent: this.#agent, signal }, response => {
-        const chunks: Buffer[] = []
-        let size = 0
-        response.on('data', (chunk: Buffer) => {
-          size += chunk.length
-          if (size > maxBytes) response.destroy(new AnswerTooLarge(`more than ${maxBytes} bytes`))
-          else chunks.push(chunk)
-        })
-        response.on('error', reject)
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) }))
-      })
+      const request = this.#transport.request(url, { method, headers, agent: this.#agent, signal: limit }, resolve)
       request.on('error', reject)
       request.end(body)
     })

@@ -149,7 +149,25 @@ export class Attempt {
     ws.on('unexpected-response', (_request: unknown, response: { statusCode?: number }) => {
       this.giveUp(new UpgradeFailed(response.statusCode ?? 0))
     })
+    this.#keepOrder()
     this.#tap(events)
+  }
+
+  /**
+   * Baileys stores the address of a stranger before it queues the message, and a second message can pass it meanwhile.
+   * One after the other costs nothing: the rest of the handling is one at a time anyway.
+   */
+  #keepOrder(): void {
+    const { ws } = this.sock
+    const handlers = ws.listeners('CB:message') as Array<(node: BinaryNode) => unknown>
+    ws.removeAllListeners('CB:message')
+    let tail = Promise.resolve()
+    ws.on('CB:message', (node: BinaryNode) => {
+      tail = tail.then(async () => {
+        for (const handle of handlers) await handle(node)
+      })
+      tail = tail.catch(() => undefined)
+    })
   }
 
   /**

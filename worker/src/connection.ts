@@ -118,11 +118,12 @@ export class Connection {
 
   /** The code to type on the phone instead of scanning. Possible only while a QR code is being shown. */
   async requestPairingCode(phone: string, waitMs: number): Promise<string> {
-    if (!(await this.waitUntil(() => this.#attempt?.qrSeen === true && this.#state === 'connecting', waitMs))) {
+    const showsQr = (): boolean => this.#state === 'connecting' && this.#attempt?.qrSeen === true
+    await this.waitUntil(() => showsQr() || this.#state === 'open' || this.#state === 'parked', waitMs)
+    const sock = this.#attempt?.sock
+    if (!showsQr() || sock === undefined) {
       throw new NotConnected(this.#state === 'open' ? 'the session is paired already' : 'no connection to pair on')
     }
-    const sock = this.#attempt?.sock
-    if (sock === undefined) throw new NotConnected()
     return sock.requestPairingCode(phone)
   }
 

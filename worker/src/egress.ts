@@ -3,7 +3,7 @@ import type { ClientRequest } from 'node:http'
 import type net from 'node:net'
 import tls from 'node:tls'
 import { SocksProxyAgent } from 'socks-proxy-agent'
-import { Agent, setGlobalDispatcher, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 import { guardEgress, type Endpoint } from './egressGuard.ts'
 import { openTunnel } from './tunnel.ts'
 import type { ProxySettings } from './settings.ts'
@@ -52,8 +52,9 @@ const wrapTls = (socket: net.Socket, host: string, options: ConnectOptions): tls
   return tls.connect({ socket, servername: host, ...(ALPNProtocols ? { ALPNProtocols } : {}) })
 }
 
-const createDispatcher = (proxy: ProxySettings, timeoutMs: number): Dispatcher =>
-  new Agent({
+const createDispatcher = async (proxy: ProxySettings, timeoutMs: number): Promise<Dispatcher> => {
+  const { Agent } = await import('undici')
+  return new Agent({
     // Media arrives in one go; idle tunnels are closed soon, they cost the proxy a connection each.
     keepAliveTimeout: 5_000,
     headersTimeout: 30_000,
@@ -71,6 +72,25 @@ const createDispatcher = (proxy: ProxySettings, timeoutMs: number): Dispatcher =
         .catch((error: Error) => callback(error, null))
     },
   })
+}
+
+/** Where fetch, undici's as well as Node's own, looks for its dispatcher. */
+const GLOBAL_DISPATCHER = Symbol.for('undici.globalDispatcher.1')
+
+/** Most workers never fetch anything; undici and its WASM parser are loaded by those that do. */
+const lazyDispatcher = (create: () => Promise<Dispatcher>): Pick<Dispatcher, 'dispatch'> => {
+  let dispatcher: Promise<Dispatcher> | undefined
+  return {
+    dispatch: (options, handler) => {
+      dispatcher ??= create()
+      dispatcher.then(
+        ready => ready.dispatch(options, handler),
+        (error: Error) => handler.onError?.(error),
+      )
+      return true
+    },
+  }
+}
 
 export interface Egress {
   /** A fresh agent per connection attempt: tearing one attempt down touches no other. */
@@ -84,9 +104,9 @@ export type { TunnelAgent }
 
 export const createEgress = (proxy: ProxySettings, timeoutMs: number, controlPlane: Endpoint): Egress => {
   guardEgress([{ host: proxy.host, port: proxy.port }, controlPlane])
-  const dispatcher = createDispatcher(proxy, timeoutMs)
+  const dispatcher = lazyDispatcher(() => createDispatcher(proxy, timeoutMs))
   // Baileys calls fetch without a dispatcher in places; the global one catches those.
-  setGlobalDispatcher(dispatcher)
+  Reflect.set(globalThis, GLOBAL_DISPATCHER, dispatcher)
   return {
     newAgent: () => new TunnelAgent(proxy, timeoutMs),
     uploads: new TunnelAgent(proxy, timeoutMs),

@@ -4,7 +4,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { AnswerTooLarge, type Api } from './api.ts'
+import type { Api } from './api.ts'
 import type { MediaFile } from './content.ts'
 import { errorText } from './log.ts'
 import { SendFailure, type MediaSource } from './protocol.ts'
@@ -53,15 +53,13 @@ const download = async (url: string, path: string, options: MediaOptions): Promi
 }
 
 const fetchStored = async (mediaId: string, path: string, options: MediaOptions): Promise<void> => {
-  const answer = await options.api
-    .get(`/media/${encodeURIComponent(mediaId)}`, { timeoutMs: DOWNLOAD_TIMEOUT_MS, maxBytes: options.maxBytes })
-    .catch((error: unknown) => {
-      throw error instanceof AnswerTooLarge ? tooLarge(options.maxBytes) : unavailable(errorText(error), true)
-    })
-  if (answer.status !== 200) {
-    throw unavailable(`the control plane answered ${answer.status} for this mediaId`, answer.status >= 500)
+  const response = await options.api.open(`/media/${encodeURIComponent(mediaId)}`, DOWNLOAD_TIMEOUT_MS)
+  const status = response.statusCode ?? 0
+  if (status !== 200) {
+    response.resume()
+    throw unavailable(`the control plane answered ${status} for this mediaId`, status >= 500)
   }
-  await writeFile(path, answer.body, { mode: 0o600 })
+  await pipeline(response, limited(options.maxBytes), createWriteStream(path, { mode: 0o600 }))
 }
 
 const decode = async (base64: string, path: string, maxBytes: number): Promise<void> => {
@@ -91,5 +89,4 @@ export const fetchMedia = async (source: MediaSource, name: string, options: Med
   return { path, ...(mimetype ? { mimetype } : {}), ...(source.fileName ? { fileName: source.fileName } : {}) }
 }
 
-export const dropMedia = (file: MediaFile | undefined): Promise<void> =>
-  file === undefined ? Promise.resolve() : rm(file.path, { force: true })
+export const dropMedia = (file: MediaFile): Promise<void> => rm(file.path, { force: true })

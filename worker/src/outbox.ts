@@ -89,7 +89,10 @@ export class Outbox {
   async #work(messages: readonly OutboxMessage[]): Promise<void> {
     for (const message of messages) {
       if (this.#stop.signal.aborted) return
-      await this.#handle(message)
+      // A message that breaks the contract must not take the session down with it.
+      await this.#handle(message).catch((error: unknown) => {
+        this.#options.log.error('message_broken', { error: errorText(error) })
+      })
     }
   }
 

@@ -11,6 +11,7 @@ import { errorText, type Log } from './log.ts'
 import { dropMedia, fetchMedia, type MediaOptions } from './media.ts'
 import type { MessageStore } from './messageStore.ts'
 import { SendFailure, type OutboxMessage } from './protocol.ts'
+import { tidyUpSoon } from './tidy.ts'
 
 export interface SentMessage {
   readonly sentAt: number
@@ -63,7 +64,10 @@ export class Sender {
     } catch (error) {
       throw this.#translate(error)
     } finally {
-      await dropMedia(file)
+      if (file) {
+        await dropMedia(file)
+        tidyUpSoon()
+      }
     }
   }
 

@@ -4,6 +4,7 @@ import { closeSync, openSync, readdirSync, readFileSync, renameSync, rmSync, wri
 import { join } from 'node:path'
 import { AppendFile } from './appendFile.ts'
 import { makeFolder } from './files.ts'
+import { shrinkSegments } from './spoolLimit.ts'
 import {
   createSegment,
   entryLine,
@@ -199,6 +200,19 @@ export class Spool {
     }
   }
 
+  #shrink(): void {
+    const { maxBytes, onProblem } = this.#options
+    const closed = { folder: this.#folder, stream: this.#stream, acked: this.#acked, sizes: this.#sizes, keepWhole: this.#activeFirst }
+    const { lost, rewritten } = shrinkSegments(closed, maxBytes)
+    this.#dropped += lost
+    this.#pending = Math.max(0, this.#pending - lost)
+    if (lost > 0) onProblem?.('spool_full', `${lost} events dropped`)
+    if (rewritten.has(this.#reader.first)) {
+      this.#loaded = []
+      this.#reader.offset = 0
+    }
+  }
+
   #loadMore(): boolean {
     const size = this.#reader.first === this.#activeFirst ? this.#active.size : (this.#sizes.get(this.#reader.first) ?? 0)
     const frame = readFrameEntries(segmentPath(this.#folder, this.#reader.first), this.#reader.offset, size)
@@ -218,36 +232,5 @@ export class Spool {
   #remove(first: number): void {
     rmSync(segmentPath(this.#folder, first), { force: true })
     this.#sizes.delete(first)
-  }
-
-  /** Too large: receipts go first, oldest first; if that is not enough, whole segments. The gaps show in the numbers. */
-  #shrink(): void {
-    const total = (): number => [...this.#sizes.values()].reduce((sum, size) => sum + size, 0)
-    const closed = [...this.#sizes.keys()].filter(first => first !== this.#activeFirst)
-    for (const withStatus of [false, true]) {
-      for (const first of closed) {
-        if (total() <= this.#options.maxBytes) return
-        if (this.#sizes.has(first)) this.#thin(first, withStatus)
-      }
-    }
-  }
-
-  #thin(first: number, dropAll: boolean): void {
-    const path = segmentPath(this.#folder, first)
-    const kept: SpoolEntry[] = []
-    let lost = 0
-    readSegment(path, entry => {
-      if (entry.seq <= this.#acked) return
-      if (dropAll || entry.type === 'MESSAGE_STATUS') lost += 1
-      else kept.push(entry)
-    })
-    this.#dropped += lost
-    this.#pending = Math.max(0, this.#pending - lost)
-    if (lost > 0) this.#options.onProblem?.('spool_full', `${lost} events dropped`)
-    if (this.#reader.first === first) {
-      this.#loaded = []
-      this.#reader.offset = 0
-    }
-    this.#sizes.set(first, createSegment(path, this.#stream, kept))
   }
 }

@@ -1,8 +1,8 @@
 /** Assembles the rooms of one worker; start and stop order. */
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { WA_CERT_DETAILS, type BinaryNode } from 'baileys'
-import { Acks, parseAck } from './acks.ts'
+import { WA_CERT_DETAILS } from 'baileys'
+import { Acks } from './acks.ts'
 import { Api } from './api.ts'
 import { AuthState, UnreadableCredentials } from './authState.ts'
 import { sleep } from './clock.ts'
@@ -16,17 +16,18 @@ import { Inbound } from './inbound.ts'
 import { Journal } from './journal.ts'
 import { CorruptJournal } from './journalFrames.ts'
 import { isLedgerKey, keepLedgerEntry, Ledger } from './ledger.ts'
-import { LateAcks } from './lateAcks.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { errorText, type Log } from './log.ts'
 import { keepMessage, MessageStore } from './messageStore.ts'
 import { takeOverMultiFile } from './multiFile.ts'
 import { Outbox } from './outbox.ts'
+import { Proofs } from './proofs.ts'
 import { Reporter } from './reporter.ts'
 import { retryCounters } from './retryCounters.ts'
 import { Sender } from './sender.ts'
 import type { Settings } from './settings.ts'
 import { Spool } from './spool.ts'
+import { tidyUpSoon } from './tidy.ts'
 
 /** Together below the ten seconds after which a launcher loses its patience. */
 const STOP_SENDING_MS = 6_500
@@ -106,7 +107,7 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
   const ledger = new Ledger(journal)
   const store = new MessageStore(journal)
   const acks = new Acks()
-  const lateAcks = new LateAcks({ ledger, reporter, log })
+  const proofs = new Proofs({ acks, ledger, reporter, log })
   const setAuthAside = async (): Promise<void> => {
     await auth.close()
     const from = join(folder, 'auth')
@@ -127,19 +128,19 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
     log,
     events: {
       onQr: (qr, expiresInMs) => lifecycle.onQr(qr, expiresInMs),
-      onOpen: sock => void lifecycle.onOpen(sock).catch(failed('connected_not_reported')),
+      onOpen: sock => {
+        lifecycle.onOpen(sock).catch(failed('connected_not_reported'))
+        tidyUpSoon()
+      },
       onClosed: (verdict, retryInMs) => {
         acks.closeAll()
         return lifecycle.onClosed(verdict, retryInMs)
       },
       onCreds: () => void auth.saveCreds().catch(failed('creds_not_saved')),
-      onMessageAck: (node: BinaryNode) => {
-        const ack = parseAck(node, Date.now())
-        if (ack && !acks.arrived(ack)) void lateAcks.arrived(ack).catch(failed('late_ack_lost'))
-      },
+      onMessageAck: node => proofs.onAck(node),
       onMessages: event => inbound.onMessages(event),
       onUpdates: event => {
-        lateAcks.delivered(event)
+        proofs.onReceipts(event)
         inbound.onUpdates(event)
       },
       onReceipts: event => inbound.onReceipts(event),

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -10,8 +9,9 @@ import { build } from 'esbuild'
 import { AuthState, inspectAuth, UnreadableCredentials } from '../src/authState.ts'
 import { readJournal } from '../src/journal.ts'
 import { exportMultiFile, fileNameOf, importMultiFile, keyOf, takeOverMultiFile } from '../src/multiFile.ts'
+import { newFolder } from './harness/folders.ts'
 
-const newFolder = (): string => mkdtempSync(join(tmpdir(), 'auth-'))
+const emptyFolder = (): string => newFolder('auth')
 
 const pair = (creds: AuthenticationCreds): void => {
   creds.me = { id: '972500000001:3@s.whatsapp.net', lid: '123:3@lid' }
@@ -19,7 +19,7 @@ const pair = (creds: AuthenticationCreds): void => {
 }
 
 test('credentials and keys of every kind come back as they were', async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   const first = await AuthState.open(folder)
   pair(first.creds)
   await first.saveCreds()
@@ -45,7 +45,7 @@ test('credentials and keys of every kind come back as they were', async () => {
 })
 
 test('what a caller does to a value it got does not change the store', async () => {
-  const auth = await AuthState.open(newFolder())
+  const auth = await AuthState.open(emptyFolder())
   await auth.keys.set({ 'sender-key-memory': { g: { a: true } } })
   const memory = (await auth.keys.get('sender-key-memory', ['g']))['g'] ?? {}
   memory['b'] = true
@@ -54,7 +54,7 @@ test('what a caller does to a value it got does not change the store', async () 
 })
 
 test('a pairing code that was not finished is forgotten at the next start', async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   const first = await AuthState.open(folder)
   first.creds.me = { id: '972500000001@s.whatsapp.net' }
   await first.saveCreds()
@@ -65,7 +65,7 @@ test('a pairing code that was not finished is forgotten at the next start', asyn
 })
 
 test('unreadable credentials stop the start instead of being replaced', async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   const auth = await AuthState.open(folder)
   for (let i = 0; i < 5; i++) await auth.keys.set({ 'lid-mapping': { [`${i}`]: 'x'.repeat(50) } })
   await auth.close()
@@ -79,7 +79,7 @@ test('unreadable credentials stop the start instead of being replaced', async ()
 })
 
 test('inspect tells number and generation but no secret', async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   assert.equal(inspectAuth(folder), null)
   const auth = await AuthState.open(folder)
   pair(auth.creds)
@@ -97,7 +97,7 @@ test('inspect tells number and generation but no secret', async () => {
 
 test('the folder of another program is taken over, its files moved aside, and can be given out again', async () => {
   for (const place of ['', 'auth']) {
-    const session = newFolder()
+    const session = emptyFolder()
     const source = join(session, place)
     mkdirSync(source, { recursive: true })
     const { state, saveCreds } = await useMultiFileAuthState(source)
@@ -129,7 +129,7 @@ test('the folder of another program is taken over, its files moved aside, and ca
 })
 
 test('a broken folder of another program is refused and left alone', () => {
-  const from = newFolder()
+  const from = emptyFolder()
   writeFileSync(join(from, 'creds.json'), '{"noiseKey":')
   assert.throws(() => importMultiFile(from, join(from, 'auth')), UnreadableCredentials)
   assert.deepEqual(readdirSync(from), ['creds.json'])
@@ -142,7 +142,7 @@ test('file names and keys translate both ways', () => {
 })
 
 test('60 kills in the middle of writing: always readable, nothing confirmed is lost', { timeout: 60_000 }, async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   const script = join(folder, 'writer.mjs')
   const entry = fileURLToPath(new URL('harness/journalWriter.ts', import.meta.url))
   await build({ entryPoints: [entry], outfile: script, bundle: true, platform: 'node', format: 'esm', target: 'node20' })

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Stage } from './harness/stage.ts'
@@ -26,7 +28,7 @@ test('events survive a control plane that is away and a killed worker, in order'
   assert.deepEqual(texts, Array.from({ length: 20 }, (_, i) => `n${i}`))
 })
 
-test('a refusing webhook keeps events; one that says "never" drops them and goes on', async () => {
+test('a webhook that refuses the signature gets the events when it accepts it again', async () => {
   await stage.startPaired('rude', '972500000403')
   await stage.phone('972500000404')
   stage.plane.eventStatus = 401
@@ -38,7 +40,7 @@ test('a refusing webhook keeps events; one that says "never" drops them and goes
 
 test('a worker killed before the acknowledgement sends again under the same id; killed after it, not at all', async () => {
   const worker = await stage.startPaired('ledger', '972500000405')
-  const to = await stage.phone('972500000406')
+  const to = await stage.phone('972500000406', { autoReceipt: 'none' })
   const sent = stage.plane.enqueue(to, { kind: 'text', text: 'once' })
   await stage.plane.ack(sent.messageId)
   await stage.simulator.faults({ noAcks: true, phone: '972500000405' })
@@ -95,4 +97,35 @@ test('SIGTERM lets the message in hand finish and leaves nothing behind', async 
   assert.equal(await worker.kill('SIGTERM'), 0)
   assert.ok(Date.now() - before < 10_000)
   assert.equal(stage.plane.acks.at(-1)?.messageId, message.messageId)
+})
+
+test('after an older backup was restored the phone asks again and gets the message', async () => {
+  const worker = await stage.startPaired('rewind', '972500000411')
+  const to = await stage.phone('972500000412')
+  const journal = join(stage.folder, 'rewind', 'auth', 'journal')
+  await stage.plane.ack(stage.plane.enqueue(to, { kind: 'text', text: 'one' }).messageId)
+  await stage.simulator.arrived('972500000412', '3EB00000000000000001')
+  await delay(200)
+  const older = readFileSync(journal)
+  await stage.plane.ack(stage.plane.enqueue(to, { kind: 'text', text: 'two' }).messageId)
+  await worker.kill('SIGTERM')
+  writeFileSync(journal, older)
+  await stage.start('rewind', { keepPlane: true })
+  const third = stage.plane.enqueue(to, { kind: 'text', text: 'three' })
+  await stage.plane.ack(third.messageId)
+  const entry = await waitFor('the third message', async () =>
+    (await stage.simulator.inbox('972500000412')).find(one => one.id === third.waMessageId && one.text === 'three'),
+  )
+  assert.equal(entry['error'], undefined)
+})
+
+test('a worker whose launcher is gone goes on working', async () => {
+  const worker = await stage.startPaired('orphan', '972500000413')
+  const to = await stage.phone('972500000414')
+  // What a dead parent leaves behind: closed pipes and, from a terminal, a hang-up.
+  worker.child.stderr?.destroy()
+  worker.child.stdout?.destroy()
+  worker.child.kill('SIGHUP')
+  await stage.plane.ack(stage.plane.enqueue(to, { kind: 'text', text: 'still here' }).messageId)
+  assert.equal(worker.child.exitCode, null)
 })

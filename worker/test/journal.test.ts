@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { appendFileSync, mkdtempSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Journal, readJournal } from '../src/journal.ts'
 import { CorruptJournal } from '../src/journalFrames.ts'
+import { newFolder } from './harness/folders.ts'
 
-const newPath = (): string => join(mkdtempSync(join(tmpdir(), 'journal-')), 'journal')
+const newPath = (): string => join(newFolder('journal'), 'journal')
 
 const filled = async (): Promise<string> => {
   const path = newPath()

@@ -66,7 +66,7 @@ test('every kind of content arrives as it was meant', { timeout: 60_000 }, async
 test('what cannot be sent is refused with the right code', async () => {
   const env = { MAX_MEDIA_BYTES: '50', ACK_TIMEOUT_MS: '500' }
   await stage.startPaired('nacks', '972500000311', { env })
-  const to = await stage.phone('972500000312')
+  const to = await stage.phone('972500000312', { autoReceipt: 'none' })
   const refused = async (content: Content, options: { checkExists?: boolean; to?: string } = {}): Promise<[string, boolean]> => {
     const message = stage.plane.enqueue(options.to ?? to, content, { checkExists: options.checkExists ?? false })
     const nack = await stage.plane.nack(message.messageId)

@@ -47,6 +47,8 @@ test('a pairing code works instead of a scan, and a command is carried out once'
   await stage.simulator.call('POST', '/phones/972500000102/pair-code', { code })
   assert.equal((await stage.plane.event('CONNECTED')).data['phoneNumber'], '972500000102')
   assert.equal(stage.plane.ofType('PAIRING_CODE').length, 1)
+  const again = stage.plane.command('pairing_code', { phone: '972500000102' })
+  assert.equal((await stage.plane.result(again))['error'], 'the session is paired already')
 })
 
 test('unlinked on the phone: parked, auth set aside, still answering; a restart shows a new QR', async () => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { outcomeOf } from '../src/reporter.ts'
 import { Spool } from '../src/spool.ts'
+import { newFolder } from './harness/folders.ts'
 
-const newFolder = (): string => mkdtempSync(join(tmpdir(), 'spool-'))
+const emptyFolder = (): string => newFolder('spool')
 const open = (folder: string, maxBytes = 64 * 1024 * 1024): Spool => Spool.open(folder, { maxBytes })
 
 const add = (spool: Spool, type: string, text = ''): Promise<void> =>
@@ -24,7 +24,7 @@ const drain = (spool: Spool): number[] => {
 const bytesIn = (folder: string): number => readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)
 
 test('events come out in order, numbered from 1, and only until acknowledged', async () => {
-  const spool = open(newFolder())
+  const spool = open(emptyFolder())
   await Promise.all(Array.from({ length: 20 }, () => add(spool, 'X')))
   assert.equal(spool.pending, 20)
   assert.deepEqual(drain(spool), Array.from({ length: 20 }, (_, i) => i + 1))
@@ -33,7 +33,7 @@ test('events come out in order, numbered from 1, and only until acknowledged', a
 })
 
 test('after a restart the rest comes, with the same stream and going on with the numbers', async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   const first = open(folder)
   for (let i = 0; i < 5; i++) await add(first, 'X')
   first.acknowledge(1)
@@ -47,7 +47,7 @@ test('after a restart the rest comes, with the same stream and going on with the
 })
 
 test('numbers go on also when everything had been acknowledged', async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   const first = open(folder, 32 * 1024)
   for (let i = 0; i < 200; i++) await add(first, 'X', 'y'.repeat(100))
   drain(first)
@@ -57,13 +57,13 @@ test('numbers go on also when everything had been acknowledged', async () => {
 })
 
 test('a lost folder gets a new stream', async () => {
-  const first = open(newFolder())
-  const second = open(newFolder())
+  const first = open(emptyFolder())
+  const second = open(emptyFolder())
   assert.notEqual(first.stream, second.stream)
 })
 
 test('acknowledged segments are removed', async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   const spool = open(folder, 64 * 1024)
   for (let i = 0; i < 300; i++) await add(spool, 'X', 'y'.repeat(100))
   assert.ok(readdirSync(folder).length > 4)
@@ -72,7 +72,7 @@ test('acknowledged segments are removed', async () => {
 })
 
 test('a full spool drops receipts first and counts them; its size stays bounded', async () => {
-  const folder = newFolder()
+  const folder = emptyFolder()
   const spool = open(folder, 100_000)
   for (let i = 0; i < 1_500; i++) await add(spool, i % 3 ? 'MESSAGE_STATUS' : 'MESSAGE_RECEIVED', 'y'.repeat(100))
   assert.ok(bytesIn(folder) < 120_000)

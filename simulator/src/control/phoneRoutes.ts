@@ -1,7 +1,6 @@
 /** Control of the phones: create, scan, unlink, send, read, look into the inbox. */
 import { badRequest, notFound } from '../errors.ts';
 import type { SendRequest } from '../phones/compose.ts';
-import { enterCode } from '../server/pairCode.ts';
 import type { Presence } from '../server/presence.ts';
 import { unlink } from '../server/unlink.ts';
 import { inboxKey, type Account } from '../state/model.ts';
@@ -85,7 +84,7 @@ export const phoneRoutes = (world: World, presence: Presence): Routes => {
     'GET /phones': () => [...world.store.model.accounts.values()].map(account => describe(world, presence, account)),
     'GET /phones/:': phone => describe(world, presence, known(phone)),
     'POST /phones/:/scan': (phone, body) => world.pairing.scan(ensured(phone), requireText(body, 'qr')),
-    'POST /phones/:/pair-code': (phone, body) => enterCode(world, ensured(phone), requireText(body, 'code')),
+    'POST /phones/:/pair-code': (phone, body) => world.pairCodes.enter(ensured(phone), requireText(body, 'code')),
     'POST /phones/:/unlink': (phone, body) => ({ unlinked: unlinkDevices(world, known(phone), body.device) }),
     'POST /phones/:/send': (phone, body) => {
       requireText(body, 'to');

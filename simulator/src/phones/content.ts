@@ -6,7 +6,7 @@ import { inspectMedia } from './media.ts';
 
 export type Shown = Pick<
   InboxEntry,
-  'kind' | 'text' | 'caption' | 'quotedId' | 'mentions' | 'media' | 'location' | 'contacts' | 'poll' | 'reaction'
+  'kind' | 'text' | 'caption' | 'quotedId' | 'mentions' | 'media' | 'location' | 'contact' | 'contacts' | 'poll' | 'reaction'
 >;
 
 const MEDIA_FIELDS = [
@@ -57,9 +57,10 @@ const locationPart = ({ locationMessage: location }: proto.IMessage): Shown | un
     : undefined;
 
 const contactPart = (message: proto.IMessage): Shown | undefined => {
-  const contacts = message.contactMessage ? [message.contactMessage] : message.contactsArrayMessage?.contacts;
-  if (!contacts) return undefined;
-  return { kind: 'contact', text: null, contacts: contacts.map(c => ({ name: c.displayName ?? '', vcard: c.vcard ?? '' })) };
+  const shared = message.contactMessage ? [message.contactMessage] : message.contactsArrayMessage?.contacts;
+  if (!shared) return undefined;
+  const contacts = shared.map(({ displayName, vcard }) => ({ name: displayName ?? '', vcard: vcard ?? '' }));
+  return { kind: 'contact', text: null, ...(contacts[0] ? { contact: contacts[0] } : {}), contacts };
 };
 
 const pollPart = (message: proto.IMessage): Shown | undefined => {

@@ -22,7 +22,13 @@ export interface SentMessage {
 export const newMessageId = (): string => `3A${randomBytes(9).toString('hex').toUpperCase()}`;
 
 /** One encrypted copy for one device, with a session made on the spot if there is none. */
-export const encryptFor = async (world: World, signal: SignalTransaction, to: Address, message: proto.IMessage, count?: number): Promise<BinaryNode | undefined> => {
+export const encryptFor = async (
+  world: World,
+  signal: SignalTransaction,
+  to: Address,
+  message: proto.IMessage,
+  count?: number
+): Promise<BinaryNode | undefined> => {
   const { account, device } = to;
   if (!signal.hasSession(account.phone, device)) {
     const bundle = takeBundle(world, account, device);

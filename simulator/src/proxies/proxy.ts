@@ -39,6 +39,15 @@ export class Proxy {
 
   async start(): Promise<void> {
     if (this.running) return;
+    try {
+      await this.run();
+    } catch (error) {
+      this.running = undefined;
+      throw error;
+    }
+  }
+
+  private async run(): Promise<void> {
     const { microsocks, host, port } = this.options;
     const onRequest = (asked: AskedHost) => {
       this.asked.push(asked);

@@ -39,8 +39,9 @@ export class Socks5Server {
   private accept(socket: Socket): void {
     this.options.onConnection?.();
     this.track(socket);
+    // Closed after the greeting was read: with unread data it would be a reset, at random.
     if (this.fault === 'drop') {
-      socket.destroy();
+      socket.once('data', () => socket.destroy());
       return;
     }
     // A hanging proxy takes what is sent and never answers.

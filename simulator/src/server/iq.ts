@@ -2,7 +2,6 @@
 import { getBinaryNodeChild, type BinaryNode } from 'baileys';
 import type { World } from '../world.ts';
 import type { Connection } from './connection.ts';
-import { onCompanionFinish, onCompanionHello } from './pairCode.ts';
 import { onEncryptIq } from './preKeys.ts';
 import { unlink } from './unlink.ts';
 import { onUsyncIq } from './usync.ts';
@@ -40,8 +39,8 @@ const groups = (stanza: BinaryNode): BinaryNode =>
 
 const linking = async (world: World, connection: Connection, stanza: BinaryNode): Promise<BinaryNode | undefined> => {
   const code = getBinaryNodeChild(stanza, 'link_code_companion_reg');
-  if (code?.attrs.stage === 'companion_hello') return onCompanionHello(world, connection, stanza, code);
-  if (code?.attrs.stage === 'companion_finish') return onCompanionFinish(world, connection, stanza, code);
+  if (code?.attrs.stage === 'companion_hello') return world.pairCodes.onCompanionHello(connection, stanza, code);
+  if (code?.attrs.stage === 'companion_finish') return world.pairCodes.onCompanionFinish(connection, stanza, code);
   if (getBinaryNodeChild(stanza, 'remove-companion-device') && connection.account && connection.device) {
     connection.send(iqResult(stanza));
     unlink(world, connection.account, connection.device.id);

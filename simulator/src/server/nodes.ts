@@ -1,7 +1,8 @@
 /** Small helpers to build and read stanzas. */
 import { getBinaryNodeChild, type BinaryNode } from 'baileys';
 
-export const SERVER_JID = 's.whatsapp.net';
+/** The server itself: a jid without user. */
+export const SERVER_JID = '@s.whatsapp.net';
 
 export type Attributes = Record<string, string | undefined>;
 

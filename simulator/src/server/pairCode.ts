@@ -21,81 +21,6 @@ interface CodeRequest {
   typed?: { account: Account; ephemeral: KeyPair; companionEphemeral: Buffer; done(linked: Linked): void; failed(error: Error): void };
 }
 
-/** The newest request per phone number; a phone shows only one. */
-const requests = new WeakMap<World, Map<string, CodeRequest>>();
-const waiting = new WeakMap<World, Map<string, () => void>>();
-
-const requestsOf = (world: World): Map<string, CodeRequest> => {
-  let map = requests.get(world);
-  if (!map) requests.set(world, (map = new Map()));
-  return map;
-};
-
-const waitersOf = (world: World): Map<string, () => void> => {
-  let map = waiting.get(world);
-  if (!map) waiting.set(world, (map = new Map()));
-  return map;
-};
-
-export const onCompanionHello = (world: World, connection: Connection, stanza: BinaryNode, hello: BinaryNode): BinaryNode => {
-  if (!world.pairing.candidateOf(connection)) return iqError(stanza, 400, 'bad-request');
-  const phone = normalisePhone(hello.attrs.jid ?? '');
-  const ref = randomBytes(16);
-  const wrappedEphemeral = requireBytes(hello, 'link_code_pairing_wrapped_companion_ephemeral_pub');
-  requestsOf(world).set(phone, { connection, ref, wrappedEphemeral });
-  waitersOf(world).get(phone)?.();
-  return iqResult(stanza, [
-    node('link_code_companion_reg', { stage: 'companion_hello' }, [node('link_code_pairing_ref', {}, ref)])
-  ]);
-};
-
-const findRequest = async (world: World, phone: string): Promise<CodeRequest> => {
-  const live = () => {
-    const request = requestsOf(world).get(phone);
-    return request && !request.connection.closed ? request : undefined;
-  };
-  const now = live();
-  if (now) return now;
-  await new Promise<void>(resolve => {
-    const timer = setTimeout(resolve, HELLO_WAIT_MS);
-    waitersOf(world).set(phone, () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-  waitersOf(world).delete(phone);
-  const later = live();
-  if (!later) throw badRequest('no device is asking this phone for a pairing code', 'NO_CODE_REQUEST');
-  return later;
-};
-
-/** A person types the code shown by the device into the phone. */
-export const enterCode = async (world: World, account: Account, input: string): Promise<Linked> => {
-  const code = input.replace(/[\s-]/g, '').toUpperCase();
-  if (code.length !== 8) throw badRequest('a pairing code has 8 characters', 'BAD_CODE');
-  const request = await findRequest(world, account.phone);
-  const wrapped = request.wrappedEphemeral;
-  const unwrapKey = await derivePairingCodeKey(code, wrapped.subarray(0, 32));
-  const companionEphemeral = aesDecryptCTR(wrapped.subarray(48, 80), unwrapKey, wrapped.subarray(32, 48));
-  const ephemeral = Curve.generateKeyPair();
-  const salt = randomBytes(32);
-  const iv = randomBytes(16);
-  const wrapKey = await derivePairingCodeKey(code, salt);
-  const wrappedPrimary = Buffer.concat([salt, iv, aesEncryptCTR(ephemeral.public, wrapKey, iv)]);
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new SimulatorError('DEVICE_SILENT', 504, 'the device did not answer the pairing code')),
-      FINISH_WAIT_MS
-    );
-    const settle = <T>(then: (value: T) => void) => (value: T) => {
-      clearTimeout(timer);
-      then(value);
-    };
-    request.typed = { account, ephemeral, companionEphemeral, done: settle(resolve), failed: settle(reject) };
-    request.connection.send(primaryHello(account, request.ref, wrappedPrimary));
-  });
-};
-
 const primaryHello = (account: Account, ref: Buffer, wrapped: Buffer): BinaryNode =>
   node('notification', { from: SERVER_JID, type: 'link_code_companion_reg', id: `code-${ref.toString('hex')}` }, [
     node('link_code_companion_reg', { stage: 'primary_hello' }, [
@@ -120,21 +45,96 @@ const openKeyBundle = (request: Required<CodeRequest>, candidate: Candidate, bun
   return Buffer.from(hkdf(Buffer.concat([shared, identityShared, plain.subarray(64, 96)]), 32, { info: 'adv_secret' }));
 };
 
-export const onCompanionFinish = (world: World, connection: Connection, stanza: BinaryNode, finish: BinaryNode): BinaryNode => {
-  const phone = normalisePhone(finish.attrs.jid ?? '');
-  const request = requestsOf(world).get(phone);
-  const candidate = world.pairing.candidateOf(connection);
-  if (!request?.typed || request.connection !== connection || !candidate) return iqError(stanza, 400, 'bad-request');
-  const { typed } = request;
-  let secret: Buffer;
-  try {
-    secret = openKeyBundle({ ...request, typed }, candidate, requireBytes(finish, 'link_code_pairing_wrapped_key_bundle'));
-  } catch {
-    typed.failed(badRequest('the code is not the one the device shows', 'WRONG_CODE'));
-    return iqError(stanza, 400, 'bad-request');
+export class PairCodes {
+  /** The newest request per phone number; a phone shows only one. */
+  private readonly requests = new Map<string, CodeRequest>();
+  /** Phones whose owner typed faster than the device asked. */
+  private readonly waiting = new Map<string, () => void>();
+
+  constructor(private readonly world: World) {}
+
+  onCompanionHello(connection: Connection, stanza: BinaryNode, hello: BinaryNode): BinaryNode {
+    if (!this.world.pairing.candidateOf(connection)) return iqError(stanza, 400, 'bad-request');
+    const phone = normalisePhone(hello.attrs.jid ?? '');
+    const ref = randomBytes(16);
+    const wrappedEphemeral = requireBytes(hello, 'link_code_pairing_wrapped_companion_ephemeral_pub');
+    this.requests.set(phone, { connection, ref, wrappedEphemeral });
+    this.waiting.get(phone)?.();
+    return iqResult(stanza, [
+      node('link_code_companion_reg', { stage: 'companion_hello' }, [node('link_code_pairing_ref', {}, ref)])
+    ]);
   }
-  requestsOf(world).delete(phone);
-  // After the answer to this request: the device handles them in this order.
-  setImmediate(() => world.pairing.link(typed.account, candidate, secret).then(typed.done, typed.failed));
-  return iqResult(stanza);
-};
+
+  private liveRequest(phone: string): CodeRequest | undefined {
+    const request = this.requests.get(phone);
+    return request && !request.connection.closed ? request : undefined;
+  }
+
+  private async findRequest(phone: string): Promise<CodeRequest> {
+    const now = this.liveRequest(phone);
+    if (now) return now;
+    await new Promise<void>(resolve => {
+      const timer = setTimeout(resolve, HELLO_WAIT_MS);
+      this.waiting.set(phone, () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+    this.waiting.delete(phone);
+    const later = this.liveRequest(phone);
+    if (!later) throw badRequest('no device is asking this phone for a pairing code', 'NO_CODE_REQUEST');
+    return later;
+  }
+
+  /** A person types the code shown by the device into the phone. */
+  async enter(account: Account, input: string): Promise<Linked> {
+    const code = input.replace(/[\s-]/g, '').toUpperCase();
+    if (code.length !== 8) throw badRequest('a pairing code has 8 characters', 'BAD_CODE');
+    const request = await this.findRequest(account.phone);
+    const wrapped = request.wrappedEphemeral;
+    const unwrapKey = await derivePairingCodeKey(code, wrapped.subarray(0, 32));
+    const companionEphemeral = aesDecryptCTR(wrapped.subarray(48, 80), unwrapKey, wrapped.subarray(32, 48));
+    const ephemeral = Curve.generateKeyPair();
+    const salt = randomBytes(32);
+    const iv = randomBytes(16);
+    const wrapKey = await derivePairingCodeKey(code, salt);
+    const wrappedPrimary = Buffer.concat([salt, iv, aesEncryptCTR(ephemeral.public, wrapKey, iv)]);
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () => reject(new SimulatorError('DEVICE_SILENT', 504, 'the device did not answer the pairing code')),
+        FINISH_WAIT_MS
+      );
+      const settle = <T>(then: (value: T) => void) => (value: T) => {
+        clearTimeout(timer);
+        then(value);
+      };
+      request.typed = { account, ephemeral, companionEphemeral, done: settle(resolve), failed: settle(reject) };
+      request.connection.send(primaryHello(account, request.ref, wrappedPrimary));
+    });
+  }
+
+  onCompanionFinish(connection: Connection, stanza: BinaryNode, finish: BinaryNode): BinaryNode {
+    const phone = normalisePhone(finish.attrs.jid ?? '');
+    const request = this.requests.get(phone);
+    const candidate = this.world.pairing.candidateOf(connection);
+    if (!request?.typed || request.connection !== connection || !candidate) return iqError(stanza, 400, 'bad-request');
+    const { typed } = request;
+    let secret: Buffer;
+    try {
+      secret = openKeyBundle({ ...request, typed }, candidate, requireBytes(finish, 'link_code_pairing_wrapped_key_bundle'));
+    } catch {
+      typed.failed(badRequest('the code is not the one the device shows', 'WRONG_CODE'));
+      return iqError(stanza, 400, 'bad-request');
+    }
+    this.requests.delete(phone);
+    // After the answer to this request: the device handles them in this order.
+    setImmediate(() => this.world.pairing.link(typed.account, candidate, secret).then(typed.done, typed.failed));
+    return iqResult(stanza);
+  }
+
+  /** Called for closed connections; one that has logged in never asked. */
+  forget(connection: Connection): void {
+    if (connection.device) return;
+    for (const [phone, request] of this.requests) if (request.connection === connection) this.requests.delete(phone);
+  }
+}

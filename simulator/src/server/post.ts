@@ -5,7 +5,7 @@ import type { StateRecord } from '../state/records.ts';
 import type { Store } from '../state/store.ts';
 import type { Connection } from './connection.ts';
 import type { Hub } from './hub.ts';
-import { node } from './nodes.ts';
+import { node, SERVER_JID } from './nodes.ts';
 
 export interface Delivery {
   account: Account;
@@ -69,7 +69,7 @@ export class Post {
     const items = queue?.all() ?? [];
     const stanzas = await Promise.all(items.map(item => decodeBinaryNode(item.stanza)));
     stanzas.forEach((stanza, index) => connection.send({ ...stanza, attrs: { ...stanza.attrs, offline: String(index) } }));
-    connection.send(node('ib', { from: 's.whatsapp.net' }, [node('offline', { count: String(items.length) })]));
+    connection.send(node('ib', { from: SERVER_JID }, [node('offline', { count: String(items.length) })]));
     // What came in while decoding was neither in the list nor sent live.
     const last = items.at(-1)?.n ?? 0;
     for (const item of queue?.all() ?? []) if (item.n > last) connection.sendEncoded(item.stanza);

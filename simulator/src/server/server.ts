@@ -69,6 +69,7 @@ export class Server {
   private onClose(connection: Connection, reason: string): void {
     this.world.hub.detach(connection);
     this.world.pairing.forget(connection);
+    this.world.pairCodes.forget(connection);
     this.world.deviceLists.forget(connection);
     this.presence.forget(connection);
     if (connection.device) this.world.log.info('disconnected', { device: connection.device.id, reason });

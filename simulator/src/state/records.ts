@@ -21,6 +21,11 @@ export interface MediaInfo {
   error?: string;
 }
 
+export interface SharedContact {
+  name: string;
+  vcard: string;
+}
+
 export interface InboxEntry {
   id: string;
   from: string;
@@ -37,7 +42,9 @@ export interface InboxEntry {
   mentions?: string[];
   media?: MediaInfo;
   location?: { latitude: number; longitude: number; name?: string; address?: string };
-  contacts?: { name: string; vcard: string }[];
+  /** The first (and mostly only) shared contact, and all of them. */
+  contact?: SharedContact;
+  contacts?: SharedContact[];
   poll?: { question: string; options: string[]; selectable: number };
   reaction?: { emoji: string; targetId: string };
   error?: string;

@@ -6,7 +6,7 @@ import { jidDecode } from 'baileys';
 import { badRequest } from '../errors.ts';
 import { apply, snapshot } from './apply.ts';
 import { Journal } from './journal.ts';
-import { Model, type Account, type Device } from './model.ts';
+import { Model, type Account } from './model.ts';
 import type { StateRecord } from './records.ts';
 
 /** Changes whose loss only costs a repeated delivery wait this long for company. */
@@ -90,10 +90,6 @@ export class Store {
     if (!lid && decoded.server !== 's.whatsapp.net' && decoded.server !== 'c.us') return undefined;
     const account = lid ? this.model.byLid.get(decoded.user) : this.model.accounts.get(decoded.user);
     return account ? { account, device: decoded.device ?? 0, lid } : undefined;
-  }
-
-  device(account: Account, id: number): Device | undefined {
-    return account.devices.get(id);
   }
 
   close(): void {

@@ -24,10 +24,11 @@ class Listener:
     """One listener's queue. `lost` is set when it was too slow."""
 
     def __init__(self) -> None:
-        self.queue: asyncio.Queue[JournalEntry] = asyncio.Queue(_LONGEST_QUEUE)
+        self.queue: asyncio.Queue[JournalEntry | None] = asyncio.Queue(_LONGEST_QUEUE)
         self.lost = False
 
-    def offer(self, entry: JournalEntry) -> None:
+    def offer(self, entry: JournalEntry | None) -> None:
+        """None only wakes the listener, so that it looks whether it should end."""
         try:
             self.queue.put_nowait(entry)
         except asyncio.QueueFull:
@@ -41,25 +42,34 @@ class LiveEvents:
         self.closing = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        number: int | None = None
+        number, sure = 0, False
         while not stop.is_set():
             try:
-                if number is None:
-                    number = await self._store.journal.last_number()
+                if not sure:
+                    last = await self._store.journal.last_number()
+                    # go on where we were: what was noted while we were cut off comes now. At the first start, and when
+                    # the store was emptied and numbers begin again, from its end.
+                    number = number if 0 < number <= last else last
+                    sure = True
                 entries = await self._store.journal.wait_after(number, limit=_BATCH, wait_ms=_BLOCK_MS)
             except asyncio.CancelledError:
                 raise
             except (RedisError, OSError, Exception) as error:
                 log.warning("live_events_wait_for_store", error=str(error)[:200])
+                sure = False
                 await wait_or_stop(stop, 1.0)
-                # the store may have been emptied: numbers start again
-                number = None
                 continue
             for entry in entries:
                 number = entry.number
                 for listener in self._listeners:
                     listener.offer(entry)
+        self.close()
+
+    def close(self) -> None:
+        """Lets every listener end now."""
         self.closing.set()
+        for listener in self._listeners:
+            listener.offer(None)
 
     @contextmanager
     def listen(self) -> Iterator[Listener]:
@@ -87,11 +97,11 @@ class LiveEvents:
                     break
             while not self.closing.is_set() and not listener.lost:
                 try:
-                    entry = await asyncio.wait_for(listener.queue.get(), timeout=idle_s)
+                    fresh = await asyncio.wait_for(listener.queue.get(), timeout=idle_s)
                 except TimeoutError:
                     yield None
                     continue
-                if entry.number > last:
-                    last = entry.number
-                    if not session_id or entry.session_id == session_id:
-                        yield entry
+                if fresh is not None and fresh.number > last:
+                    last = fresh.number
+                    if not session_id or fresh.session_id == session_id:
+                        yield fresh

@@ -17,7 +17,18 @@ from wa_orchestrator.errors import (
     NotFound,
     OrchestratorError,
 )
-from wa_orchestrator.http import live, proxies, session_orders, sessions, system, worker_routes
+from wa_orchestrator.http import (
+    dashboard,
+    limits,
+    live,
+    messages,
+    proxies,
+    send_routes,
+    session_orders,
+    sessions,
+    system,
+    worker_routes,
+)
 from wa_orchestrator.http.asgi import App, error_body, error_headers
 from wa_orchestrator.http.auth import requires_key
 from wa_orchestrator.http.docs import add_docs
@@ -48,6 +59,9 @@ def build_app(rooms: Rooms) -> App:
         (sessions.sessions_router(rooms), "/api", "/api/v1"),
         (session_orders.session_orders_router(rooms), "/api", "/api/v1"),
         (proxies.proxies_router(rooms), "/api/v1", "/api"),
+        (messages.messages_router(rooms), "/api/v1", "/api"),
+        (limits.limits_router(rooms), "/api/anti-ban", "/api/v1/anti-ban"),
+        (dashboard.dashboard_router(rooms), "/api/v1", "/api"),
         (live.sse_router(rooms), "/api/v1", "/api"),
     ):
         guarded.include_router(router, prefix=prefix)
@@ -58,16 +72,30 @@ def build_app(rooms: Rooms) -> App:
     api.include_router(live.websocket_router(rooms))
 
     @api.get("/", include_in_schema=False)
-    async def front() -> RedirectResponse:
+    async def front_door() -> RedirectResponse:
         return RedirectResponse("/docs")
 
     add_docs(api)
     _handle_errors(api)
     _describe_worker_routes(api)
-    return Gate(
-        worker_routes.WorkerRoutes(api, intake=rooms.intake, claims=rooms.claims),
+    front: App = worker_routes.WorkerRoutes(
+        api, intake=rooms.intake, claims=rooms.claims, outcomes=rooms.outcomes, media=rooms.media
+    )
+    front = send_routes.SendRoutes(
+        front,
+        gateway=rooms.gateway,
+        clock=rooms.clock,
+        api_key=rooms.settings.api_key,
         max_body_bytes=rooms.settings.max_body_bytes,
     )
+    return Gate(front, max_body_bytes=rooms.settings.max_body_bytes, larger=_larger_bodies(rooms))
+
+
+def _larger_bodies(rooms: Rooms) -> dict[str, int | None]:
+    """Routes with bounds of their own; None: a stream that is checked line by line."""
+    paths = {f"{prefix}/{path}": bound for prefix in ("/api", "/api/v1")
+             for path, bound in (("send/bulk", None), ("media", rooms.settings.max_media_bytes))}  # fmt: skip
+    return dict(paths)
 
 
 def _answer(request: Request, error: OrchestratorError) -> JSONResponse:
@@ -90,6 +118,8 @@ def _handle_errors(api: FastAPI) -> None:
     @api.exception_handler(HTTPException)
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)  # noqa: S101 - narrows the type
+        if isinstance(error.__cause__, OrchestratorError):  # ours, met while FastAPI read the body
+            return _answer(request, error.__cause__)
         kinds: dict[int, type[OrchestratorError]] = {404: NotFound, 405: MethodNotAllowed}
         answer = _answer(request, kinds.get(error.status_code, InvalidJson)())
         if error.headers:
@@ -116,6 +146,8 @@ def _describe_worker_routes(api: FastAPI) -> None:
     def with_worker_routes() -> dict[str, Any]:
         document = original()
         document["paths"].update(worker_routes.openapi_paths())
+        answers = worker_routes.error_answers()
+        document["paths"].update(send_routes.openapi_paths(answers, worker_routes.schema_of))
         return document
 
     api.openapi = with_worker_routes  # type: ignore[method-assign]

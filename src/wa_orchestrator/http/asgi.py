@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_FILE_PIECE = 1 << 18
 
 
 async def read_body(receive: Receive, *, limit: int) -> bytes:
@@ -70,6 +73,17 @@ async def send_json(
     ]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
+
+
+async def send_file(send: Send, path: Path) -> None:
+    """A file in pieces, so that a large one does not fill the memory."""
+    with path.open("rb") as file:
+        size = str(path.stat().st_size).encode()
+        headers = [(b"content-type", b"application/octet-stream"), (b"content-length", size)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        while part := file.read(_FILE_PIECE):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def send_error(send: Send, error: OrchestratorError, request_id: str) -> None:

@@ -24,9 +24,10 @@ _SECURITY_HEADERS = [
 
 
 class Gate:
-    def __init__(self, inner: App, *, max_body_bytes: int) -> None:
+    def __init__(self, inner: App, *, max_body_bytes: int, larger: dict[str, int | None] | None = None) -> None:
         self._inner = inner
         self._limit = max_body_bytes
+        self._larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -34,7 +35,7 @@ class Gate:
             return
         headers = header_map(scope)
         given = headers.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.match(given) else secrets.token_hex(8)
+        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = request_id
         began = time.perf_counter()
         status = 0
@@ -50,8 +51,11 @@ class Gate:
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
-                self._check_length(headers)
-                await self._inner(scope, self._bounded(receive), send_marked)
+                limit = self._larger.get(scope["path"], self._limit)
+                if limit is not None:
+                    _check_length(headers, limit)
+                    receive = _bounded(receive, limit)
+                await self._inner(scope, receive, send_marked)
             except OrchestratorError as error:
                 if not status:
                     await send_error(send_marked, error, request_id)
@@ -71,21 +75,27 @@ class Gate:
                         ms=round((time.perf_counter() - began) * 1000, 1),
                     )
 
-    def _check_length(self, headers: dict[str, str]) -> None:
-        length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > self._limit:
-            raise TooLarge(f"The body is larger than {self._limit} bytes (MAX_BODY_BYTES).")
 
-    def _bounded(self, receive: Receive) -> Receive:
-        """A body without a length is counted as it comes."""
-        size = 0
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {limit} bytes.")
 
-        async def bounded() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > self._limit:
-                raise TooLarge(f"The body is larger than {self._limit} bytes (MAX_BODY_BYTES).")
-            return message
 
-        return bounded
+def _check_length(headers: dict[str, str], limit: int) -> None:
+    length = headers.get("content-length", "0")
+    if length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
+
+
+def _bounded(receive: Receive, limit: int) -> Receive:
+    """A body without a length is counted as it comes."""
+    size = 0
+
+    async def bounded() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise _too_large(limit)
+        return message
+
+    return bounded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -29,10 +30,15 @@ def sse_router(rooms: Rooms) -> APIRouter:
     ) -> StreamingResponse:
         """One event per line; `id` is its number, so a browser resumes by itself (Last-Event-ID)."""
         last = request.headers.get("last-event-id", "")
-        start = int(last) if last.isdigit() and len(last) < 16 else after
+        start = _number(last) if _number(last) is not None else after
         return StreamingResponse(_lines(rooms, start, session_id), media_type="text/event-stream")
 
     return router
+
+
+def _number(text: str) -> int | None:
+    """A journal number as a client gives it; anything else is no number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 async def _lines(rooms: Rooms, after: int | None, session_id: str) -> AsyncIterator[bytes]:
@@ -58,24 +64,31 @@ def websocket_router(rooms: Rooms) -> APIRouter:
             return
         except WebSocketDisconnect:
             return
-        sender = asyncio.create_task(_push(socket, rooms, after, session_id))
+        tasks = [asyncio.create_task(_push(socket, rooms, after, session_id)), asyncio.create_task(_until_left(socket))]
         try:
-            while True:
-                await socket.receive_text()
-        except (WebSocketDisconnect, RuntimeError):
-            pass
+            # whichever ends first ends both: a stream that broke must not look alive
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            sender.cancel()
-            await asyncio.gather(sender, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks[0].done() and not tasks[0].cancelled():
+            with suppress(RuntimeError, WebSocketDisconnect):
+                await socket.close(_FELL_BEHIND, "resume with ?after=")
 
     return router
+
+
+async def _until_left(socket: WebSocket) -> None:
+    """What a listener says is read and not heeded; returns when it hung up."""
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass
 
 
 async def _greet(socket: WebSocket, rooms: Rooms) -> tuple[int | None, str]:
     headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in socket.scope["headers"]}
     query = socket.query_params
-    after = query.get("after", "")
-    start = int(after) if after.isdigit() and len(after) < 16 else None
+    start = _number(query.get("after", ""))
     if any(name in headers for name in ("x-api-key", "apikey", "authorization")):
         check_key(headers, rooms.settings.api_key)
         return start, query.get("sessionId", "")
@@ -83,12 +96,12 @@ async def _greet(socket: WebSocket, rooms: Rooms) -> tuple[int | None, str]:
     if not isinstance(hello, dict):
         raise ValueError
     check_key({"x-api-key": str(hello["apiKey"])}, rooms.settings.api_key)
-    number = hello.get("after", start)
-    return number if isinstance(number, int) else start, str(hello.get("sessionId", query.get("sessionId", "")))
+    number = hello.get("after")
+    after = _number(str(number)) if isinstance(number, int) else start
+    return after, str(hello.get("sessionId", query.get("sessionId", "")))
 
 
 async def _push(socket: WebSocket, rooms: Rooms, after: int | None, session_id: str) -> None:
     await socket.send_text('{"type":"hello"}')
     async for entry in rooms.live.follow(after=after, session_id=session_id):
         await socket.send_text(msgspec.json.encode(entry.view()).decode() if entry else '{"type":"still_here"}')
-    await socket.close(_FELL_BEHIND, "resume with ?after=")

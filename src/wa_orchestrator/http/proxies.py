@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Request, Response
 
 from wa_orchestrator.errors import BadRequest, ProxyNotFound
 from wa_orchestrator.http import views
-from wa_orchestrator.model.proxy import parse_proxy
+from wa_orchestrator.http.sessions import proxy_in
 from wa_orchestrator.proxies.loading import parse_lines
 from wa_orchestrator.rooms import Rooms
 
@@ -33,7 +33,7 @@ def proxies_router(rooms: Rooms) -> APIRouter:
     @router.post("/proxies", status_code=201, responses={200: {"model": views.ProxyView}}, summary="Add a proxy")
     async def add(body: Annotated[views.ProxyBody, Body()], response: Response) -> views.ProxyView:
         """201 for a new one, 200 for a known one (a changed password is taken over)."""
-        address = parse_proxy(body.proxy)
+        address = proxy_in(body.proxy, field="proxy")
         if not await rooms.pool.add(address):
             response.status_code = 200
         return await known(address.proxy_id)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Response
 
+from wa_orchestrator.clock import iso
 from wa_orchestrator.errors import (
     AlreadyConnected,
     InvalidProxy,
@@ -41,10 +42,16 @@ class SessionLook:
         return session
 
     async def view(self, session: Session) -> views.SessionView:
-        proxy, since = await asyncio.gather(
-            self._store.proxies.get(session.proxy_id), self._store.sessions.first_connected_at(session.phone)
+        now = self._clock.now_ms()
+        proxy, since, lane, (waiting, under_way) = await asyncio.gather(
+            self._store.proxies.get(session.proxy_id),
+            self._store.sessions.first_connected_at(session.phone),
+            self._store.lanes.get(session.phone),
+            self._store.lanes.sizes(session.phone),
         )
-        return views.session_view(session, proxy, trust_of(since, self._clock.now_ms()), since)
+        trust = trust_of(since, now)
+        today = _today(lane, now=now, limit=trust.daily_limit, waiting=waiting, under_way=under_way)
+        return views.session_view(session, proxy, trust, since, today)
 
 
 def sessions_router(rooms: Rooms) -> APIRouter:
@@ -56,7 +63,11 @@ def sessions_router(rooms: Rooms) -> APIRouter:
     @router.post("/sessions/provision", status_code=201, summary="Make a session and start its worker")
     async def provision(body: Annotated[views.ProvisionBody | None, Body()] = None) -> views.ProvisionedView:
         wanted = body or views.ProvisionBody()
-        proxy_id, address = _named_proxy(wanted.proxy or wanted.proxy_override)
+        proxy_id, address = (
+            _named_proxy(wanted.proxy_override, field="proxyOverride")
+            if wanted.proxy is None
+            else _named_proxy(wanted.proxy, field="proxy")
+        )
         session = await rooms.lifecycle.provision(
             session_id=checked_session_id(wanted.session_id) if wanted.session_id is not None else "",
             phone=checked_phone(wanted.phone) if wanted.phone is not None else "",
@@ -69,7 +80,10 @@ def sessions_router(rooms: Rooms) -> APIRouter:
         )
         full = await look.view(session)
         return views.ProvisionedView(
-            session_id=full.session_id, status=full.status, proxy=full.proxy, created_at=full.created_at
+            session_id=full.session_id,
+            status=Status.PENDING,  # as it was made; a quick worker may be further by now
+            proxy=full.proxy,
+            created_at=full.created_at,
         )
 
     @router.get("/sessions", summary="List sessions")
@@ -126,7 +140,7 @@ def sessions_router(rooms: Rooms) -> APIRouter:
         return views.EventList(
             events=[
                 views.EventView(
-                    number=e.number, type=e.type, session_id=session_id, timestamp=views.iso(e.at) or "", data=e.data
+                    number=e.number, type=e.type, session_id=session_id, timestamp=iso(e.at) or "", data=e.data
                 )
                 for e in entries
             ]
@@ -135,16 +149,38 @@ def sessions_router(rooms: Rooms) -> APIRouter:
     return router
 
 
-def _named_proxy(text: str | None) -> tuple[str, ProxyAddress | None]:
+def _today(lane: dict[str, str], *, now: int, limit: int, waiting: int, under_way: int) -> views.TodayView:
+    """A lane's counts; before its first plan the table's limit holds."""
+    current = float(lane.get("dayEndsAt", 0)) > now
+    planned = "dayKey" in lane
+    blocked = float(lane.get("blockedUntil", 0))
+    return views.TodayView(
+        sent=int(lane.get("dayCount", 0)) if current else 0,
+        limit=(int(lane["daily"]) if "daily" in lane else None) if planned else limit,
+        waiting=waiting,
+        under_way=under_way,
+        slowed="slow" in lane,
+        blocked_until=iso(blocked) if blocked > now else None,
+        block_reason=lane.get("blockReason") if blocked > now else None,
+    )
+
+
+def _named_proxy(text: str | None, *, field: str) -> tuple[str, ProxyAddress | None]:
     """A proxy may be named by its id or by its full address."""
     if text is None:
         return "", None
     if text.startswith("px_"):
         return text, None
-    if not text.strip():
-        raise InvalidProxy
-    address = parse_proxy(text)
+    address = proxy_in(text, field=field)
     return address.proxy_id, address
+
+
+def proxy_in(text: str, *, field: str) -> ProxyAddress:
+    """The address in a field of a body; what is wrong with it is told with the field's name."""
+    try:
+        return parse_proxy(text)
+    except InvalidProxy as error:
+        raise InvalidProxy(error.message, details={"field": field}) from None
 
 
 def _matches(session: Session, search: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
+from wa_orchestrator.clock import iso
 from wa_orchestrator.model.proxy import Proxy, ProxyStatus
 from wa_orchestrator.model.session import Session, Status, Wanted
 from wa_orchestrator.model.trust import Trust
@@ -21,10 +22,6 @@ class Body(BaseModel):
     """What a caller sends: camelCase, unknown fields refused, no silent conversions."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
-
-
-def iso(ms: int | None) -> str | None:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds") if ms else None
 
 
 def _iso(ms: int) -> str:
@@ -101,6 +98,16 @@ class TrustView(View):
     daily_limit: int | None
 
 
+class TodayView(View):
+    sent: int = Field(description="Messages released today by this phone")
+    limit: int | None
+    waiting: int
+    under_way: int
+    slowed: bool
+    blocked_until: str | None
+    block_reason: str | None
+
+
 class SessionView(View):
     session_id: str
     status: Status
@@ -113,6 +120,7 @@ class SessionView(View):
     metadata: dict[str, str]
     proxy: ProxyRef | None
     trust: TrustView
+    today: TodayView
     created_at: str
     connected_at: str | None
     last_ping: str | None
@@ -161,7 +169,9 @@ def proxy_ref(proxy: Proxy | None) -> ProxyRef | None:
     return ProxyRef(id=proxy.proxy_id, host=proxy.address.host, port=proxy.address.port) if proxy else None
 
 
-def session_view(session: Session, proxy: Proxy | None, trust: Trust, since: int | None) -> SessionView:
+def session_view(
+    session: Session, proxy: Proxy | None, trust: Trust, since: int | None, today: TodayView
+) -> SessionView:
     left = session.last_disconnect_at
     code = session.last_disconnect_code
     return SessionView(
@@ -175,7 +185,8 @@ def session_view(session: Session, proxy: Proxy | None, trust: Trust, since: int
         label=session.label or None,
         metadata=session.metadata,
         proxy=proxy_ref(proxy),
-        trust=TrustView(level=trust.level, since=iso(since), daily_limit=trust.daily_limit),
+        trust=TrustView(level=trust.level, since=iso(since), daily_limit=today.limit),
+        today=today,
         created_at=_iso(session.created_at),
         connected_at=iso(session.connected_at),
         last_ping=iso(session.last_ping),

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+import msgspec
 
 from wa_orchestrator.errors import MethodNotAllowed
-from wa_orchestrator.http.asgi import App, Receive, Scope, Send, header_map, read_body, send_json, until_gone
-from wa_orchestrator.worker_api.claims import Claims
+from wa_orchestrator.gateway.media import MediaStore
+from wa_orchestrator.http.asgi import App, Receive, Scope, Send, header_map, read_body, send_file, send_json, until_gone
+from wa_orchestrator.worker_api.claims import ClaimRequest, Claims
 from wa_orchestrator.worker_api.intake import Intake
+from wa_orchestrator.worker_api.outcomes import Ack, Nack, Outcomes
 
 _WEBHOOK_PATHS = frozenset({"/api/webhook", "/webhook"})
-_CLAIM = re.compile(r"^/api/worker/sessions/([A-Za-z0-9_-]{1,64})/outbox/claim$")
+_OUTBOX = re.compile(r"^/api/worker/sessions/([A-Za-z0-9_-]{1,64})/outbox/(claim|ack|nack)$")
+_MEDIA = re.compile(r"^/api/worker/sessions/([A-Za-z0-9_-]{1,64})/media/([A-Za-z0-9_-]{1,64})$")
 _BODY_LIMIT = 1 << 20
 
 
 class WorkerRoutes:
     """In front of the rest: takes what is for it, passes everything else on."""
 
-    def __init__(self, inner: App, *, intake: Intake, claims: Claims) -> None:
+    def __init__(self, inner: App, *, intake: Intake, claims: Claims, outcomes: Outcomes, media: MediaStore) -> None:
         self._inner = inner
         self._intake = intake
         self._claims = claims
+        self._outcomes = outcomes
+        self._media = media
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -31,13 +39,25 @@ class WorkerRoutes:
             _only_post(scope)
             body = await read_body(receive, limit=_BODY_LIMIT)
             await send_json(send, 200, await self._intake.event(body, header_map(scope)))
-        elif path.startswith("/api/worker/") and (found := _CLAIM.match(path)):
+        elif path.startswith("/api/worker/") and (found := _OUTBOX.match(path)):
             _only_post(scope)
-            body = await read_body(receive, limit=_BODY_LIMIT)
-            self._intake.check_worker(found[1], body, header_map(scope))
-            await send_json(send, 200, await self._claims.claim(found[1], body, until_gone(receive)))
+            await self._outbox(found[1], found[2], scope, receive, send)
+        elif path.startswith("/api/worker/") and (found := _MEDIA.match(path)):
+            self._intake.check_worker(found[1], b"", header_map(scope))
+            await send_file(send, self._media.path(found[2]))
         else:
             await self._inner(scope, receive, send)
+
+    async def _outbox(self, session_id: str, what: str, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(receive, limit=_BODY_LIMIT)
+        self._intake.check_worker(session_id, body, header_map(scope))
+        if what == "claim":
+            answer = await self._claims.claim(session_id, body, lambda: until_gone(receive))
+        elif what == "ack":
+            answer = await self._outcomes.ack(session_id, body)
+        else:
+            answer = await self._outcomes.nack(session_id, body)
+        await send_json(send, 200, answer)
 
 
 def _only_post(scope: Scope) -> None:
@@ -59,23 +79,46 @@ def openapi_paths() -> dict[str, object]:
             "data": {"type": "object"},
         },
     }
-    claim: dict[str, object] = {
-        "type": "object",
-        "properties": {"max": {"type": "integer"}, "waitMs": {"type": "integer"}, "connection": {"type": "string"}},
-    }
+    claim = schema_of(ClaimRequest)
     return {
         "/api/webhook": {"post": _operation("worker_event", "An event from a worker", event)},
         "/api/worker/sessions/{sessionId}/outbox/claim": {
             "post": _operation("claim", "A worker's long poll for messages and commands", claim, path=True)
         },
+        "/api/worker/sessions/{sessionId}/outbox/ack": {
+            "post": _operation("ack", "WhatsApp has the message", schema_of(Ack), path=True)
+        },
+        "/api/worker/sessions/{sessionId}/outbox/nack": {
+            "post": _operation("nack", "The message could not be sent", schema_of(Nack), path=True)
+        },
     }
 
 
-def _operation(name: str, summary: str, schema: dict[str, object], *, path: bool = False) -> dict[str, object]:
+def error_answers() -> dict[str, object]:
     error = {
         "description": "Refused",
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}},
     }
+    codes = ("400", "401", "404", "405", "409", "410", "413", "422", "429", "500", "503")
+    return dict.fromkeys(codes, error)
+
+
+def schema_of(kind: type) -> dict[str, object]:
+    """A struct's JSON Schema, whole: OpenAPI would look for its parts elsewhere."""
+    schema, parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    found: dict[str, object] = _resolved(parts[kind.__name__] if "$ref" in schema[0] else schema[0], parts)
+    return found
+
+
+def _resolved(schema: Any, parts: dict[str, Any]) -> Any:
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            return _resolved(parts[schema["$ref"]], parts)
+        return {key: _resolved(value, parts) for key, value in schema.items()}
+    return [_resolved(item, parts) for item in schema] if isinstance(schema, list) else schema
+
+
+def _operation(name: str, summary: str, schema: dict[str, object], *, path: bool = False) -> dict[str, object]:
     parameters: list[dict[str, object]] = [
         {"name": header, "in": "header", "required": False, "schema": {"type": "string"}}
         for header in ("X-Webhook-Timestamp", "X-Webhook-Signature")
@@ -90,6 +133,6 @@ def _operation(name: str, summary: str, schema: dict[str, object], *, path: bool
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
         "responses": {
             "200": {"description": "Accepted", "content": {"application/json": {"schema": {"type": "object"}}}},
-            **dict.fromkeys(("400", "401", "404", "405", "410", "413", "422", "500", "503"), error),
+            **error_answers(),
         },
     }

@@ -49,15 +49,25 @@ MOVES: dict[Status, frozenset[Status]] = {
 }  # fmt: skip
 
 
-def states_that_may_become(target: Status) -> frozenset[Status]:
-    """From which states an event may move a session to `target`."""
-    return frozenset(source for source, targets in MOVES.items() if target in targets)
+_BEFORE_THE_SCAN = frozenset({Status.PENDING, Status.QR_READY})
+
+
+def states_that_may_become(target: Status, *, linked: bool = False) -> frozenset[Status]:
+    """From which states an event may move a session to `target`.
+
+    One that is linked to a phone never shows a code again before it was logged out. One that is not yet linked may
+    lose its connection and then gets a new code.
+    """
+    sources = frozenset(source for source, targets in MOVES.items() if target in targets)
+    if target not in _BEFORE_THE_SCAN:
+        return sources
+    return sources & {target} if linked else sources | {Status.RECONNECTING}
 
 
 def checked_session_id(text: str) -> str:
     """The id, or an error: it becomes a folder, a container name and part of store keys."""
     if not _SESSION_ID.fullmatch(text):
-        raise InvalidSessionId(details={"sessionId": text[:80]})
+        raise InvalidSessionId(details={"field": "sessionId"})
     return text
 
 

@@ -55,7 +55,7 @@ class ProxyPool:
 
     async def _write(self, proxy: Proxy, result: ProbeResult, *, bad_after: int) -> None:
         failures = failures_after(proxy.failures, result)
-        status = verdict(proxy.status, proxy.failures, result, bad_after=bad_after)
+        status = verdict(proxy.status, failures, result, bad_after=bad_after)
         now = self._clock.now_ms()
         wait_s = next_check_in_s(
             status, failures, interval_s=self._settings.monitor_interval_ms / 1000, random=random.random

@@ -98,7 +98,11 @@ class Lifecycle:
             if await self._store.sessions.was_deleted(session_id):
                 return False
             raise SessionNotFound
-        await self._order(session_id, "delete", forget=forget)
+        try:
+            await self._order(session_id, "delete", forget=forget)
+        except SessionNotFound:
+            # somebody else deleted it between our look and our order
+            return False
         return True
 
     async def _order(self, session_id: str, order: str, *, reason: str = "", forget: bool = False) -> None:

@@ -105,9 +105,9 @@ class Reconciler:
     async def _ensure(self, session_id: str) -> None:
         try:
             await self._lifecycle.ensure(session_id)
-        except OrchestratorError as error:
-            # one session's trouble must not keep the others waiting
+        except (OrchestratorError, OSError) as error:
+            # one session's trouble (its folder's, too) must not keep the others waiting
             crashes = self._crashes.get(session_id, 0) + 1
             self._crashes[session_id] = crashes
             self._not_before[session_id] = time.monotonic() + pause_before_restart_s(crashes + 1)
-            log.warning("session_not_reconciled", session_id=session_id, code=error.code, error=error.message)
+            log.warning("session_not_reconciled", session_id=session_id, error=str(error))

@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.store.commands import CommandStore
 from wa_orchestrator.store.connection import Connection
 from wa_orchestrator.store.journal import Journal
+from wa_orchestrator.store.lanes import LaneStore
 from wa_orchestrator.store.locks import SessionLocks
+from wa_orchestrator.store.messages import MessageStore, Stamp
+from wa_orchestrator.store.outbox import OutboxStore
 from wa_orchestrator.store.proxies import ProxyStore
 from wa_orchestrator.store.sessions import SessionStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreRules:
+    """The numbers that the scripts are told; the same in every process of an installation."""
+
+    slots_per_proxy: int = 4
+    sessions_per_phone: int = 4
+    timezone: str = "UTC"
+    message_keep_days: int = 30
+    message_lease_ms: int = 120_000
+    message_attempts: int = 3
+    rate_per_second: int = 0
+    rate_burst: int = 1
 
 
 class Store:
     """Everything the rooms may ask of the store."""
 
-    def __init__(self, url: str, clock: Clock, *, slots_per_proxy: int = 4, sessions_per_phone: int = 4) -> None:
+    def __init__(self, url: str, clock: Clock, rules: StoreRules | None = None) -> None:
+        rules = rules or StoreRules()
         self.connection = Connection(url)
+        stamp = Stamp(clock, timezone=rules.timezone, keep_days=rules.message_keep_days)
         self.sessions = SessionStore(
-            self.connection, clock, slots_per_proxy=slots_per_proxy, sessions_per_phone=sessions_per_phone
+            self.connection,
+            clock,
+            slots_per_proxy=rules.slots_per_proxy,
+            sessions_per_phone=rules.sessions_per_phone,
         )
-        self.proxies = ProxyStore(self.connection, clock, slots_per_proxy=slots_per_proxy)
+        self.proxies = ProxyStore(self.connection, clock, slots_per_proxy=rules.slots_per_proxy)
+        self.messages = MessageStore(
+            self.connection, stamp, rate_per_second=rules.rate_per_second, rate_burst=rules.rate_burst
+        )
+        self.lanes = LaneStore(self.connection, stamp)
+        self.outbox = OutboxStore(
+            self.connection, stamp, lease_ms=rules.message_lease_ms, max_attempts=rules.message_attempts
+        )
         self.commands = CommandStore(self.connection, clock)
         self.journal = Journal(self.connection)
         self.locks = SessionLocks(self.connection, clock)

@@ -32,6 +32,8 @@ from wa_orchestrator.errors import StoreUnavailable
 _ANSWER_S = 10.0
 _CONNECT_S = 3.0
 _LONGEST_BATCH = 512
+# While the store is slow, calls gather in larger batches instead of asking for ever more connections.
+_BATCHES_AT_ONCE = 16
 
 _AWAY = (StoreConnectionError, StoreTimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, OSError)
 
@@ -67,11 +69,15 @@ class Connection:
             raise StoreUnavailable from error
 
     def _start_flush(self) -> None:
-        batch, self._waiting = self._waiting, []
-        if batch:
+        while self._waiting and len(self._flushes) < _BATCHES_AT_ONCE:
+            batch, self._waiting = self._waiting[:_LONGEST_BATCH], self._waiting[_LONGEST_BATCH:]
             task = asyncio.create_task(self._flush(batch))
             self._flushes.add(task)
-            task.add_done_callback(self._flushes.discard)
+            task.add_done_callback(self._flushed)
+
+    def _flushed(self, task: asyncio.Task[None]) -> None:
+        self._flushes.discard(task)
+        self._start_flush()
 
     async def _flush(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
         try:
@@ -101,6 +107,8 @@ class Connection:
             return error
 
     async def close(self) -> None:
-        if self._flushes:
-            await asyncio.wait(self._flushes, timeout=_ANSWER_S)
+        while self._flushes:
+            _, late = await asyncio.wait(self._flushes, timeout=_ANSWER_S)
+            if late:
+                break
         await self.client.aclose()

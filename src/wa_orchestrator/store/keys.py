@@ -76,6 +76,45 @@ COMMAND_RESULT = Key("command_result", "command:result:{}", "string", _WORKERS, 
 WAKE = Key("wake", "wake", "channel", _WORKERS, "-", "session ids whose waiting claim should look again")
 RECONCILE = Key("reconcile", "wake:reconcile", "channel", _REGISTRY, "-", "session ids to compare at once")
 
+_GATEWAY, _DISPATCHER = "gateway", "dispatcher"
+MESSAGE = Key("message", "message:{}", "hash", _GATEWAY, "MESSAGE_KEEP_DAYS after its end", "a message and its story")
+MESSAGES_ALL = Key("messages_all", "messages:all", "sorted set", _GATEWAY, "MESSAGE_KEEP_DAYS", "ids by accept time")
+MESSAGES_NUMBER = Key("messages_number", "messages:number", "string", _GATEWAY, _FOR_EVER, "last order number given")
+MESSAGES_EXPIRING = Key("messages_expiring", "messages:expiring", "sorted set", _GATEWAY, "until sent or ended",
+                        "messages with an expiry, by its time")  # fmt: skip
+MESSAGES_DEAD = Key("messages_dead", "messages:dead", "sorted set", _DISPATCHER, "MESSAGE_KEEP_DAYS",
+                    "failed messages by the time they failed; can be driven again")  # fmt: skip
+IDEMPOTENCY = Key("idempotency", "idempotency:{}", "hash", _GATEWAY, "24 hours", "fingerprint and answer of a key")
+RATE = Key("rate", "rate:{}", "string", _GATEWAY, "seconds", "when the next request fits (GCRA)")
+GATEWAY_JOBS = Key("gateway_jobs", "gateway:jobs", "sorted set", _GATEWAY, "until routed",
+                   "messages without a queue yet (no sender chosen, or planned for later), by due time")  # fmt: skip
+QUEUE = Key("queue", "queue:session:{}", "sorted set", _DISPATCHER, "while not empty",
+            "a sender's messages that may go next, one per recipient at most, by priority and order")  # fmt: skip
+QUEUE_BEHIND = Key("queue_behind", "queue:behind:{}", "sorted set", _DISPATCHER, "while not empty",
+                   "<phone>:<recipient>: later messages to a recipient, in order")  # fmt: skip
+QUEUE_HEADS = Key("queue_heads", "queue:heads:{}", "hash", _DISPATCHER, "while not empty",
+                  "recipient → the one message to it that is under way")  # fmt: skip
+QUEUE_SIZE = Key("queue_size", "queue:size:{}", "set", _DISPATCHER, "while not empty",
+                 "all messages of a sender that are not in its outbox yet")  # fmt: skip
+LANE = Key("lane", "lane:{}", "hash", _DISPATCHER, "until the phone is forgotten",
+           "a phone's pacing: limits, instants, counts, next due time")  # fmt: skip
+LANE_MINUTE = Key("lane_minute", "lane:minute:{}", "list", _DISPATCHER, "as long as the per-minute limit",
+                  "times of the last messages, newest first")  # fmt: skip
+LANE_INFLIGHT = Key("lane_inflight", "lane:inflight:{}", "set", _DISPATCHER, "while not empty",
+                    "messages in the outbox or with a worker")  # fmt: skip
+LANES_DUE = Key("lanes_due", "lanes:due", "sorted set", _DISPATCHER, "while not empty", "phones by next due time")
+LIMITS = Key("limits", "limits:{}", "string", _DISPATCHER, "until removed", "overrides (global or a session), JSON")
+SESSION_OUTBOX = Key("session_outbox", "session:outbox:{}", "sorted set", _DISPATCHER, "while not empty",
+                     "messages its worker may send, by the time they may be claimed")  # fmt: skip
+CLAIMS_EXPIRING = Key("claims_expiring", "claims:expiring", "sorted set", _WORKERS, "while not empty",
+                      "claimed messages by the end of their lease")  # fmt: skip
+OUTBOX_RETRIES = Key("outbox_retries", "outbox:retries", "sorted set", _DISPATCHER, "while not empty",
+                     "sessions by the time a retried message becomes claimable")  # fmt: skip
+CLAIMS_TOKEN = Key("claims_token", "claims:token", "string", _WORKERS, _FOR_EVER, "last fencing token given")
+RECIPIENT = Key("recipient", "recipient:{}", "string", _DISPATCHER, "90 days", "session that last talked to it")
+STATS_DAY = Key("stats_day", "stats:day:{}", "hash", _DISPATCHER, "40 days", "accepted, sent, failed … of a day")
+STATS_MINUTE = Key("stats_minute", "stats:minute:{}", "hash", _DISPATCHER, "2 days", "the same of a minute")
+
 ALL = tuple(value for value in list(globals().values()) if isinstance(value, Key))
 
 

@@ -28,16 +28,18 @@ class Script:
 @cache
 def load(name: str) -> Script:
     """The script `lua/<name>.lua`, ready to run."""
-    shared = (_FOLDER / "shared.lua").read_text(encoding="utf-8")
     own = (_FOLDER / f"{name}.lua").read_text(encoding="utf-8")
-    text = f"{lua_builders()}\n{shared}\n{own}"
+    first_line = own.partition("\n")[0]
+    used = first_line.removeprefix("-- uses: ").split() if first_line.startswith("-- uses: ") else []
+    parts = [(_FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in ("shared", *used)]
+    text = "\n".join([lua_builders(), *parts, own])
     return Script(name=name, text=text, sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 def script_names() -> list[str]:
-    """All scripts, without the shared part."""
+    """All scripts, without the shared parts."""
     found = [entry.name.removesuffix(".lua") for entry in _FOLDER.iterdir() if entry.name.endswith(".lua")]
-    return sorted(name for name in found if name != "shared")
+    return sorted(name for name in found if not name.startswith("shared"))
 
 
 async def run(connection: Connection, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -207,6 +207,7 @@ class SessionStore:
             type=kind,
             data=msgspec.json.encode(data).decode(),
             allowedFrom=sorted(states_that_may_become(effect.status)) if effect.status else [],
+            allowedFromLinked=sorted(states_that_may_become(effect.status, linked=True)) if effect.status else [],
             status=effect.status,
             reason=effect.reason,
             set=effect.fields or {},

@@ -10,7 +10,7 @@ _OLDEST = 7
 
 async def check_version(store: Store) -> str:
     """The server's version; Valkey reports the Redis version it is compatible with."""
-    info = await store.connection.client.info("server")
+    info = await store.connection.call("INFO", "server")
     version = str(info.get("redis_version", "0"))
     if int(version.split(".", maxsplit=1)[0]) < _OLDEST:
         raise SettingsError(f"Redis {_OLDEST} or newer (or Valkey) is needed; REDIS_URL is {version}.")

@@ -1,18 +1,20 @@
-"""A worker's long poll: commands for it, and (with messages) its outbox."""
+"""A worker's long poll: the messages of its outbox, and commands for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from wa_orchestrator.errors import ClientGone, InvalidBody, InvalidJson, SessionDeleted, SessionNotFound
 from wa_orchestrator.store import Store
+from wa_orchestrator.worker_api.malformed import malformed
 from wa_orchestrator.worker_api.wake import Wake
 
 _LONGEST_WAIT_MS = 30_000
+_LONGEST_LIST = 1000
 
 
 class ClaimRequest(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
@@ -29,35 +31,64 @@ class Claims:
         self._store = store
         self._wake = wake
 
-    async def claim(self, session_id: str, body: bytes, gone: Awaitable[None]) -> dict[str, Any]:
+    async def claim(self, session_id: str, body: bytes, gone: Callable[[], Awaitable[None]]) -> dict[str, Any]:
         """Waits for work; `gone` ends when the worker hung up: then nothing may be handed out."""
         request = self._decode(body)
         # registered before looking: a wake between the look and the wait is not missed
         event = self._wake.register(session_id)
         try:
-            found = await self._look(session_id)
-            if not found["commands"] and request.wait_ms > 0:
-                await _first_of(event.wait(), gone, timeout_s=request.wait_ms / 1000)
-                found = await self._look(session_id)
+            found = await self._look(session_id, request)
+            if not found["commands"] and not found["messages"] and request.wait_ms > 0:
+                await _first_of(event.wait(), gone(), timeout_s=request.wait_ms / 1000)
+                found = await self._look(session_id, request)
             return found
         finally:
             self._wake.unregister(session_id, event)
 
-    async def _look(self, session_id: str) -> dict[str, Any]:
-        if await self._store.sessions.get(session_id) is None:
+    async def _look(self, session_id: str, request: ClaimRequest) -> dict[str, Any]:
+        session, commands = await asyncio.gather(
+            self._store.sessions.get(session_id), self._store.commands.waiting(session_id)
+        )
+        if session is None:
             raise SessionDeleted if await self._store.sessions.was_deleted(session_id) else SessionNotFound
-        return {"messages": [], "commands": await self._store.commands.waiting(session_id)}
+        messages = await self._store.outbox.claim(session_id, most=request.max) if request.max else []
+        return {"messages": [_leased(m) for m in messages], "commands": commands}
 
     def _decode(self, body: bytes) -> ClaimRequest:
         try:
             request = _decoder.decode(body or b"{}")
         except msgspec.ValidationError as error:
-            raise InvalidBody(f"The claim is malformed: {error}.") from None
+            raise malformed("claim", error) from None
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise InvalidJson from None
-        if not 0 <= request.wait_ms <= _LONGEST_WAIT_MS or not 0 <= request.max <= 1000:
-            raise InvalidBody("waitMs is 0 to 30000, max is 0 to 1000.", details={"field": "waitMs"})
+        if not 0 <= request.wait_ms <= _LONGEST_WAIT_MS:
+            raise InvalidBody("waitMs is 0 to 30000.", details={"field": "waitMs"})
+        if not 0 <= request.max <= _LONGEST_LIST:
+            raise InvalidBody("max is 0 to 1000.", details={"field": "max"})
         return request
+
+
+def _leased(message: dict[str, Any]) -> dict[str, Any]:
+    """A claimed message as the worker protocol has it."""
+    content = msgspec.json.decode(message["content"])
+    return {
+        "messageId": message["messageId"],
+        "waMessageId": message["waMessageId"],
+        "to": message["to"],
+        "content": content,
+        "lease": {"token": message["token"], "expiresAt": message["expiresAt"]},
+        "attempt": message["attempt"],
+        "typingMs": typing_ms(content, paced=message["paced"]),
+        "checkExists": not message["known"] and message["to"].endswith("@s.whatsapp.net"),
+    }
+
+
+def typing_ms(content: dict[str, Any], *, paced: bool) -> int:
+    """How long *typing…* is shown: about as long as a quick typist needs, at most three seconds."""
+    if not paced:
+        return 0
+    text = content.get("text") or content.get("caption") or ""
+    return min(3000, max(600, len(text) * 40))
 
 
 async def _first_of(event: Awaitable[object], gone: Awaitable[None], *, timeout_s: float) -> None:

@@ -10,14 +10,16 @@ import msgspec
 import structlog
 
 from wa_orchestrator.clock import Clock
-from wa_orchestrator.errors import InvalidBody, InvalidJson, InvalidSignature, OrchestratorError, SessionDeleted
+from wa_orchestrator.errors import InvalidJson, InvalidSignature, OrchestratorError, SessionDeleted
 from wa_orchestrator.logs import short_phone
 from wa_orchestrator.model.session import checked_session_id
 from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.sessions import EventNumber
+from wa_orchestrator.worker_api.malformed import malformed
 from wa_orchestrator.worker_api.projector import Meaning, WorkerEvent, meaning_of
+from wa_orchestrator.worker_api.receipts import MESSAGE_EVENTS, Receipts
 from wa_orchestrator.worker_api.signature import check_signature, session_secret
 
 log = structlog.get_logger()
@@ -37,6 +39,7 @@ class Intake:
         self._clock = clock
         self._webhook_secret = webhook_secret
         self._follow_ups: set[asyncio.Task[None]] = set()
+        self._receipts = Receipts(store)
 
     def check_worker(self, session_id: str, body: bytes, headers: dict[str, str]) -> None:
         """Raises InvalidSignature unless this session's worker sent the request."""
@@ -54,6 +57,9 @@ class Intake:
         event = self._decode(body, headers)
         meaning = meaning_of(event, now_ms=self._clock.now_ms())
         number = EventNumber(at=event.timestamp, seq=event.seq, stream=event.stream)
+        if event.type in MESSAGE_EVENTS:
+            # before its number is remembered: should we die in between, the repeat brings it again
+            await self._receipts.take(event)
         if meaning.connected:
             outcome = await self._connected(event, meaning, number)
         else:
@@ -73,7 +79,7 @@ class Intake:
             event = _decoder.decode(body)
         except msgspec.ValidationError as error:
             # the sender could not be checked without a session id, so this is no more than "not you"
-            raise InvalidBody(f"The event is malformed: {error}.") from None
+            raise malformed("event", error) from None
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise InvalidJson from None
         try:

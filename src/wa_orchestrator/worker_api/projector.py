@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from wa_orchestrator.errors import InvalidBody
+from wa_orchestrator.errors import InvalidBody, InvalidPhone
 from wa_orchestrator.model.phone import checked_phone
 from wa_orchestrator.model.session import Status
 from wa_orchestrator.store.sessions import ConnectedAs, EventEffect
 
 _DEFAULT_QR_MS = 60_000
+_LONGEST_QR_MS = 10 * 60_000  # WhatsApp's own live 20 to 60 s
+_LONGEST_QR = 1000  # a code has about 240 characters; far longer ones cannot be drawn
+_EXACT = 2**53  # larger numbers lose digits in the store's scripts
+_END_OF_TIME_MS = 253_402_300_799_999  # the last moment of year 9999
 # WhatsApp's last words: reconnecting would only start a fight or a ban (docs/concepts.md)
 _FINAL_CODES = {402: "REFUSED", 403: "FORBIDDEN", 405: "VERSION_OUTDATED", 409: "REFUSED", 411: "MULTIDEVICE_MISMATCH",
                 440: "REPLACED", 463: "RESTRICTED"}  # fmt: skip
@@ -34,9 +38,9 @@ class WorkerEvent(msgspec.Struct, rename="camel", frozen=True):
 
     session_id: str
     type: str
-    timestamp: int
+    timestamp: Annotated[int, msgspec.Meta(ge=0, le=_END_OF_TIME_MS)]
     data: dict[str, Any] = {}
-    seq: int | None = None
+    seq: Annotated[int, msgspec.Meta(ge=0, le=_EXACT)] | None = None
     stream: str = ""
 
 
@@ -70,19 +74,24 @@ def _text(event: WorkerEvent, *names: str, required: bool = False) -> str:
 
 def _number(event: WorkerEvent, name: str) -> int | None:
     value = event.data.get(name)
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not -_EXACT <= value <= _EXACT:
+        return None
+    return int(value)
 
 
 def _code(event: WorkerEvent) -> int | None:
     value = event.data.get("code")
-    if isinstance(value, str) and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     return _number(event, "code")
 
 
 def _qr(event: WorkerEvent, now_ms: int) -> Meaning:
     code = _text(event, "qr", "qrCode", required=True)
-    lives_ms = _number(event, "expiresInMs") or _DEFAULT_QR_MS
+    if len(code) > _LONGEST_QR:
+        raise InvalidBody("data.qr is too long for a QR code.", details={"field": "data.qr"})
+    given_ms = _number(event, "expiresInMs")
+    lives_ms = min(_DEFAULT_QR_MS if given_ms is None else given_ms, _LONGEST_QR_MS)
     left_ms = min(lives_ms, event.timestamp + lives_ms - now_ms)
     if left_ms <= 0:
         # it lay in the worker's spool while we were away
@@ -95,9 +104,15 @@ def _qr(event: WorkerEvent, now_ms: int) -> Meaning:
 
 def _connected(event: WorkerEvent, _now_ms: int) -> Meaning:
     number = _text(event, "phoneNumber", "phone") or _text(event, "jid").split("@")[0].split(":")[0]
+    try:
+        phone = checked_phone(number)
+    except InvalidPhone:
+        raise InvalidBody(
+            f"{event.type} needs a phone number in data.phoneNumber.", details={"field": "data.phoneNumber"}
+        ) from None
     return Meaning(
         connected=ConnectedAs(
-            phone=checked_phone(number),
+            phone=phone,
             jid=_text(event, "jid"),
             lid=_text(event, "lid"),
             name=_text(event, "name"),

@@ -1,10 +1,8 @@
 /** One simulator for a test file, and per test a control plane and workers that are always cleared away. */
 import assert from 'node:assert/strict'
-import { mkdtempSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, afterEach, before } from 'node:test'
 import { ControlPlane } from './controlPlane.ts'
+import { newFolder } from './folders.ts'
 import { Simulator } from './simulator.ts'
 import { waitFor } from './wait.ts'
 import { WorkerProcess } from './workerProcess.ts'
@@ -23,7 +21,7 @@ export class Stage {
   readonly #workers: WorkerProcess[] = []
 
   constructor(name: string) {
-    this.folder = mkdtempSync(join(tmpdir(), `worker-${name}-`))
+    this.folder = newFolder(name)
     before(async () => {
       this.simulator = await Simulator.start(this.folder)
     })

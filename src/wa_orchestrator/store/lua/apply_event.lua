@@ -1,5 +1,5 @@
 -- A worker's event: numbered, noted, and applied to the state if the table of moves allows it.
--- ARGV {now, id, seq?, stream?, eventAt, type, data, allowedFrom[], status?, reason?, set{}, qr?, qrMs?, unlink?, park?,
+-- ARGV {now, id, seq?, stream?, eventAt, type, data, allowedFrom[], allowedFromLinked[], status?, reason?, set{}, qr?, qrMs?, unlink?, park?,
 --       commandId?, result?, quiet?, cap}
 -- quiet: not noted (PING). unlink: WhatsApp removed the device. park: the worker ended its work; stop wanting it.
 -- RETURNS {outcome = applied | noted | repeat | late, status, was}
@@ -26,10 +26,10 @@ for name, value in pairs(A.set) do redis.call('HSET', K.session(A.id), name, val
 if not given(A.status) then return reply({outcome = 'noted', status = was, was = was}) end
 
 local allowed = false
-for _, from in ipairs(A.allowedFrom) do allowed = allowed or from == was end
+for _, from in ipairs(session_get(A.id, 'jid') ~= '' and A.allowedFromLinked or A.allowedFrom) do allowed = allowed or from == was end
 if not allowed then return reply({outcome = 'late', status = was, was = was}) end
 -- waiting for a proxy is said until one is found: the worker's own retries do not hide it
-if redis.call('SISMEMBER', K.sessions_waiting(), A.id) == 1 and (A.status == 'reconnecting' or A.status == 'disconnected') then
+if redis.call('SISMEMBER', K.sessions_waiting(), A.id) == 1 and not (A.unlink or A.park) then
   return reply({outcome = 'noted', status = was, was = was})
 end
 if given(A.qr) then redis.call('SET', K.session_qr(A.id), A.qr, 'PX', A.qrMs) end

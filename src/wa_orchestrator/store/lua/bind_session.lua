@@ -23,8 +23,9 @@ local function fail(reason)
   redis.call('DEL', K.session_temp(A.id), K.session_qr(A.id))
   redis.call('ZREM', K.sessions_unscanned(), A.id)
   redis.call('SREM', K.sessions_active(), A.id)
+  redis.call('SREM', K.sessions_waiting(), A.id)
   -- its worker is linked to a phone that must not be used here: the next start begins with an empty folder
-  redis.call('HSET', K.session(A.id), 'wanted', 'stopped', 'discardAuth', '1')
+  redis.call('HSET', K.session(A.id), 'wanted', 'stopped', 'discardAuth', '1', 'jid', '', 'lid', '')
   move_to(A.id, 'failed', reason)
 end
 
@@ -42,7 +43,8 @@ end
 
 local current = session_get(A.id, 'proxy')
 local sticky = redis.call('GET', K.phone_proxy(A.phone)) or current
-local pinned = session_get(A.id, 'pinned') == '1' and #others == 0
+-- a proxy given by hand wins, but never splits a phone that lives elsewhere
+local pinned = session_get(A.id, 'pinned') == '1' and not session_elsewhere(A.phone, current, A.id)
 local outcome = 'bound'
 if sticky ~= current and is_healthy(sticky) and not pinned then
   if not has_room(sticky) then
@@ -51,6 +53,7 @@ if sticky ~= current and is_healthy(sticky) and not pinned then
   end
   give_slot(A.id)
   take_slot(sticky, A.id)
+  redis.call('SREM', K.sessions_waiting(), A.id)
   redis.call('HINCRBY', K.session(A.id), 'runOrder', 1)
   redis.call('HSET', K.session(A.id), 'startedAt', A.now)
   note('session.moved', A.id, {from = current, to = sticky, reason = 'STICKY_BINDING'})
@@ -68,6 +71,12 @@ redis.call('SADD', K.sessions_active(), A.id)
 redis.call('HSET', K.session(A.id), 'phone', A.phone, 'jid', A.jid, 'lid', A.lid, 'name', A.name,
   'fingerprint', A.fingerprint, 'lastPing', A.now, 'connection', 'open')
 if status ~= 'connected' then redis.call('HSET', K.session(A.id), 'connectedAt', A.now) end
+if redis.call('SISMEMBER', K.sessions_waiting(), A.id) == 1 then
+  -- its proxy failed meanwhile: that it waits for another is said until one is found
+  return reply({outcome = outcome, was = status, proxy = current})
+end
+-- its lane is planned and served at once
+redis.call('ZADD', K.lanes_due(), A.now, A.phone)
 if outcome == 'moved' then
   move_to(A.id, 'reconnecting', 'STICKY_BINDING')
 else

@@ -1,3 +1,4 @@
+-- uses: shared_messages
 -- Removes a session and frees its slot. The phone's sticky binding stays unless it is to be forgotten.
 -- ARGV {now, id, forget, cap, keepS, onlyUnconfirmed?}   RETURNS {deleted, already}
 if not session_exists(A.id) then
@@ -8,6 +9,8 @@ if A.onlyUnconfirmed and not redis.call('ZSCORE', K.sessions_unconfirmed(), A.id
   return reply({deleted = false, already = false})
 end
 local phone = session_get(A.id, 'phone')
+-- what its worker had not claimed goes back: another session of the phone may send it, or it is said that there is none
+for _, id in ipairs(redis.call('ZRANGE', K.session_outbox(A.id), 0, -1)) do back_into_queue(id) end
 local proxy = give_slot(A.id)
 if phone ~= '' then
   redis.call('SREM', K.phone_session(phone), A.id)
@@ -21,6 +24,7 @@ redis.call('ZREM', K.sessions_unscanned(), A.id)
 redis.call('SREM', K.sessions_active(), A.id)
 redis.call('SREM', K.sessions_waiting(), A.id)
 redis.call('SET', K.session_deleted(A.id), A.now, 'EX', math.max(A.keepS, 3600))
+if phone ~= '' then lane_due(phone) end
 note('session.deleted', A.id, {proxy = proxy})
 redis.call('EXPIRE', K.session_events(A.id), math.max(A.keepS, 3600))
 return reply({deleted = true, already = false})

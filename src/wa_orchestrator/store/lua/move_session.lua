@@ -2,26 +2,41 @@
 -- ARGV {now, id, from?, to?, reason, cap, status}
 -- from: only if it is still there (a second failover of the same fault changes nothing). to: empty chooses.
 -- RETURNS {moved, proxy, waiting} | SESSION_NOT_FOUND | PROXY_NOT_FOUND | PROXY_BAD | PROXY_FULL
+--         | PHONE_ON_OTHER_PROXY
 if not session_exists(A.id) then return refuse('SESSION_NOT_FOUND') end
 local current = session_get(A.id, 'proxy')
 if given(A.from) and current ~= A.from then return reply({moved = false, proxy = current, waiting = false}) end
 
+-- a session that holds no slot is not on any proxy that could fail
+if current == '' and not given(A.to) then return reply({moved = false, proxy = '', waiting = false}) end
+
 local phone = session_get(A.id, 'phone')
 local linked = session_get(A.id, 'jid') ~= ''
+local running = session_get(A.id, 'wanted') == 'running'
 local target
 if given(A.to) then
   target = A.to
   if target == current then return reply({moved = false, proxy = current, waiting = false}) end
   if not proxy_exists(target) then return refuse('PROXY_NOT_FOUND', {proxy = target}) end
   if not is_healthy(target) then return refuse('PROXY_BAD', {proxy = target}) end
+  local elsewhere = phone ~= '' and session_elsewhere(phone, target, A.id)
+  if elsewhere then return refuse('PHONE_ON_OTHER_PROXY', {sessionId = elsewhere}) end
   if not has_room(target) then return refuse('PROXY_FULL', {proxy = target, slots = A.cap}) end
 else
   -- the phone's own proxy first: another session of it may have been moved there a moment ago
-  local own = phone ~= '' and redis.call('GET', K.phone_proxy(phone)) or nil
-  if own and own ~= current and is_healthy(own) and has_room(own) then target = own else target = choose_proxy(current) end
+  local own, shared
+  if phone ~= '' then own, shared = home_of(phone, A.id) end
+  if own and own ~= current and is_healthy(own) then
+    -- two exit addresses for one phone are worse than waiting for a slot
+    if has_room(own) then target = own elseif not shared then target = choose_proxy(current) end
+  else
+    target = choose_proxy(current)
+  end
 end
 
 if not target then
+  -- an ended session waits for nothing
+  if not running then return reply({moved = false, proxy = current, waiting = false}) end
   redis.call('SADD', K.sessions_waiting(), A.id)
   move_to(A.id, 'disconnected', 'NO_PROXY_AVAILABLE')
   return reply({moved = false, proxy = current, waiting = true})
@@ -33,8 +48,14 @@ redis.call('SREM', K.sessions_waiting(), A.id)
 redis.call('HINCRBY', K.session(A.id), 'runOrder', 1)
 redis.call('HSET', K.session(A.id), 'startedAt', A.now)
 if given(A.to) then redis.call('HSET', K.session(A.id), 'pinned', '1') end
-if phone ~= '' and linked then bind_phone(phone, target) else redis.call('SET', K.session_temp(A.id), target) end
+if phone ~= '' and linked then
+  -- the binding follows if it failed too; one to another healthy proxy is not ours to change
+  local bound = redis.call('GET', K.phone_proxy(phone)) or current
+  if given(A.to) or bound == current or not is_healthy(bound) then bind_phone(phone, target) end
+else
+  redis.call('SET', K.session_temp(A.id), target)
+end
 note('session.moved', A.id, {from = current, to = target, reason = A.reason})
 -- an ended session only changes its slot; starting it stays the operator's decision
-if session_get(A.id, 'wanted') == 'running' then move_to(A.id, linked and 'reconnecting' or 'pending', A.reason) end
+if running then move_to(A.id, linked and 'reconnecting' or 'pending', A.reason) end
 return reply({moved = true, proxy = target, waiting = false, was = current})

@@ -28,10 +28,12 @@ if A.order == 'start' and wanted == 'running' then
   return reply({changed = false, wanted = wanted, runOrder = order})
 end
 local linked = session_get(A.id, 'jid') ~= ''
-if session_get(A.id, 'proxy') == '' then
-  -- the slot was given back meanwhile: take one again, the phone's own first
-  local phone = session_get(A.id, 'phone')
-  local own = phone ~= '' and redis.call('GET', K.phone_proxy(phone)) or nil
+local current, phone = session_get(A.id, 'proxy'), session_get(A.id, 'phone')
+local own = phone ~= '' and redis.call('GET', K.phone_proxy(phone)) or nil
+if phone ~= '' and not (linked and own and is_healthy(own)) then own = home_of(phone, A.id) end
+-- without a slot (it was given back meanwhile) one is taken, the phone's own first; a linked phone that was bound
+-- elsewhere while this session was ended goes there and nowhere else
+if current == '' or (linked and own and own ~= current and is_healthy(own)) then
   local target
   if own and is_healthy(own) then
     if not has_room(own) then return refuse('STICKY_PROXY_FULL', {proxy = own}) end
@@ -40,13 +42,17 @@ if session_get(A.id, 'proxy') == '' then
     target = choose_proxy()
   end
   if not target then return refuse('NO_PROXY_AVAILABLE') end
+  give_slot(A.id)
   take_slot(target, A.id)
-  if not linked then
-    redis.call('SET', K.session_temp(A.id), target)
-    redis.call('ZADD', K.sessions_unscanned(), A.scanBy, A.id)
-  end
+  redis.call('SREM', K.sessions_waiting(), A.id)
+  if current ~= '' then note('session.moved', A.id, {from = current, to = target, reason = 'STICKY_BINDING'}) end
+  current = target
 end
-local phone = session_get(A.id, 'phone')
+-- whoever starts it wants to scan it: the time to do so begins anew
+if not linked and (tonumber(A.scanBy) or 0) > 0 then
+  redis.call('SET', K.session_temp(A.id), current)
+  redis.call('ZADD', K.sessions_unscanned(), A.scanBy, A.id)
+end
 if phone ~= '' then redis.call('SADD', K.phone_session(phone), A.id) end
 order = redis.call('HINCRBY', K.session(A.id), 'runOrder', 1)
 redis.call('HSET', K.session(A.id), 'wanted', 'running', 'startedAt', A.now)

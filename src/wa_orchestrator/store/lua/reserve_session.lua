@@ -27,14 +27,13 @@ if pinned then
   local known = proxy_exists(chosen)
   if not known and not given(A.proxyFields) then return refuse('PROXY_NOT_FOUND', {proxy = chosen}) end
   if known and not is_healthy(chosen) then return refuse('PROXY_BAD', {proxy = chosen}) end
-  if #others > 0 and session_get(others[1], 'proxy') ~= chosen then
-    return refuse('PHONE_ON_OTHER_PROXY', {sessionId = others[1]})
-  end
+  local elsewhere = phone ~= '' and session_elsewhere(phone, chosen)
+  if elsewhere then return refuse('PHONE_ON_OTHER_PROXY', {sessionId = elsewhere}) end
   if not has_room(chosen) then return refuse('PROXY_FULL', {proxy = chosen, slots = A.cap}) end
 else
-  local sticky = phone ~= '' and redis.call('GET', K.phone_proxy(phone)) or nil
   -- other live sessions of this phone may not be connected yet: their proxy is the phone's all the same
-  if not sticky and #others > 0 then sticky = session_get(others[1], 'proxy') end
+  local sticky
+  if phone ~= '' then sticky = home_of(phone) end
   if sticky and is_healthy(sticky) and (#others > 0 or not A.rebind or has_room(sticky)) then
     if not has_room(sticky) then return refuse('STICKY_PROXY_FULL', {proxy = sticky}) end
     chosen = sticky
@@ -42,6 +41,8 @@ else
     chosen = choose_proxy()
   end
   if not chosen then return refuse('NO_PROXY_AVAILABLE') end
+  -- rebind is an order like a proxy given by hand: when the phone connects, its binding follows
+  if A.rebind and sticky and is_healthy(sticky) and chosen ~= sticky then pinned = true end
 end
 
 local id = A.sessionId
@@ -49,7 +50,7 @@ if not given(id) then
   repeat id = 'worker_' .. redis.call('INCR', K.sessions_number()) until not session_exists(id)
 end
 
-if pinned and not proxy_exists(chosen) then
+if not proxy_exists(chosen) then
   redis.call('SADD', K.proxies_all(), chosen)
   redis.call('SET', K.proxy_status(chosen), 'active')
   for name, value in pairs(A.proxyFields) do redis.call('HSET', K.proxy(chosen), name, value) end

@@ -101,6 +101,31 @@ local function live_sessions_of(phone, except)
   return found
 end
 
+-- Where a phone lives: with its linked sessions, else with those that wait for a scan, else where it is bound.
+-- The second value tells that a live session is there, so that going elsewhere would split the phone.
+local function home_of(phone, except)
+  local bound = redis.call('GET', K.phone_proxy(phone)) or nil
+  local unscanned
+  for _, id in ipairs(live_sessions_of(phone, except)) do
+    local p = session_get(id, 'proxy')
+    if p ~= '' and is_healthy(p) then
+      if session_get(id, 'jid') ~= '' then return p, true end
+      unscanned = unscanned or p
+    end
+  end
+  if unscanned then return unscanned, true end
+  return bound, false
+end
+
+-- A live session of this phone that holds a slot on another proxy, or nil.
+local function session_elsewhere(phone, p, except)
+  for _, id in ipairs(live_sessions_of(phone, except)) do
+    local other = session_get(id, 'proxy')
+    if other ~= '' and other ~= p then return id end
+  end
+  return nil
+end
+
 -- State --------------------------------------------------------------------------------------------------------------
 -- Moves the session unless it is there already; the caller has checked that the move is allowed.
 local function move_to(id, status, reason)

@@ -1,0 +1,79 @@
+"""Gives messages without a queue a sender, when they are due."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from wa_orchestrator.background import repeat
+from wa_orchestrator.clock import Clock
+from wa_orchestrator.dispatcher.routing import Candidate, choose_sender, with_one_less
+from wa_orchestrator.model.session import Session, Status, Wanted
+from wa_orchestrator.settings import Settings
+from wa_orchestrator.store import Store
+from wa_orchestrator.store.lanes import Job
+
+_JOBS_AT_ONCE = 500
+_LOOK_AGAIN_MS = 1000
+
+
+class Router:
+    def __init__(self, *, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+
+    async def run(self, stop: asyncio.Event) -> None:
+        every_s = self._settings.dispatch_interval_ms / 1000
+        await repeat(self.run_once, stop, every_s=every_s, name="router")
+
+    async def run_once(self) -> int:
+        """Routes what is due; returns how many found a sender."""
+        routed = 0
+        while jobs := await self._store.lanes.due_jobs(now_ms=self._clock.now_ms(), limit=_JOBS_AT_ONCE):
+            routed += await self._store.lanes.route(await self._moves(jobs))
+            if len(jobs) < _JOBS_AT_ONCE:
+                break
+        return routed
+
+    async def _moves(self, jobs: list[Job]) -> list[dict[str, Any]]:
+        free = [job for job in jobs if not job.phone and not job.session_id]
+        candidates = await self._candidates() if free else []
+        talked = dict(zip([j.message_id for j in free],
+                          await self._store.lanes.last_talked([j.recipient for j in free]), strict=True))  # fmt: skip
+        moves: list[dict[str, Any]] = []
+        for job in jobs:
+            if job.phone:
+                moves.append({"id": job.message_id, "lane": job.phone})
+            elif job.session_id:
+                moves.append(self._of_session(job, await self._store.sessions.get(job.session_id)))
+            elif chosen := choose_sender(candidates, last_talked=talked[job.message_id]):
+                candidates = with_one_less(candidates, chosen)
+                moves.append({"id": job.message_id, "lane": chosen.phone})
+            else:
+                moves.append(self._later(job, "NO_SESSION_CONNECTED"))
+        return moves
+
+    def _of_session(self, job: Job, session: Session | None) -> dict[str, Any]:
+        if session is None or session.wanted is Wanted.DELETED:
+            return {"id": job.message_id, "fail": "SESSION_DELETED"}
+        if not session.phone:
+            return self._later(job, "SESSION_NOT_LINKED")
+        return {"id": job.message_id, "lane": session.phone}
+
+    def _later(self, job: Job, reason: str) -> dict[str, Any]:
+        return {"id": job.message_id, "again": self._clock.now_ms() + _LOOK_AGAIN_MS, "waitingFor": reason}
+
+    async def _candidates(self) -> list[Candidate]:
+        connected = [s for s in await self._store.sessions.all() if s.status is Status.CONNECTED and s.phone]
+        return list(await asyncio.gather(*(self._candidate(s) for s in connected)))
+
+    async def _candidate(self, session: Session) -> Candidate:
+        lane, (waiting, _) = await asyncio.gather(
+            self._store.lanes.get(session.phone), self._store.lanes.sizes(session.phone)
+        )
+        daily = lane.get("daily")
+        fresh = int(float(lane.get("dayEndsAt", 0))) <= self._clock.now_ms()
+        used = 0 if fresh else int(lane.get("dayCount", 0))
+        room = int(daily) - used - waiting if daily is not None else None
+        return Candidate(session_id=session.session_id, phone=session.phone, room=room)

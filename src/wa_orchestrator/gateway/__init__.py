@@ -1,0 +1,1 @@
+"""A request comes in, is checked, is queued, is answered."""

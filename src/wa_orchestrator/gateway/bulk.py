@@ -1,0 +1,84 @@
+"""Many messages in one request: an array, or one JSON object per line, each with its own result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from wa_orchestrator.errors import InvalidBody, InvalidJson, OrchestratorError, StoreUnavailable, TooLarge
+from wa_orchestrator.gateway.accept import Gateway, SendBody, decode_send
+
+# as many store calls as one pipeline takes (store/connection.py)
+_AT_ONCE = 256
+_LONGEST_LINE = 1 << 20
+_array = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The non-empty lines of a stream, as they come."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+        if len(rest) > _LONGEST_LINE:
+            raise TooLarge(f"A line is longer than {_LONGEST_LINE} bytes.")
+    if rest.strip():
+        yield rest
+
+
+def items_of_array(body: bytes) -> list[bytes]:
+    try:
+        return [bytes(item) for item in _array.decode(body)]
+    except msgspec.ValidationError:
+        raise InvalidBody("Send an array of messages, or one JSON object per line (application/x-ndjson).") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InvalidJson from None
+
+
+class Bulk:
+    def __init__(self, gateway: Gateway, *, by: str, spread_ms: int = 0, now_ms: int = 0, total: int = 0) -> None:
+        self._gateway = gateway
+        self._by = by
+        self._spread = (spread_ms, now_ms, max(total, 1))
+
+    async def results(self, items: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
+        """One result per item, in order. A store that goes away ends the stream with an error the caller can see."""
+        number = 0
+        batch: list[bytes] = []
+        async for item in items:
+            batch.append(item)
+            if len(batch) == _AT_ONCE:
+                for result in await self._batch(batch, number):
+                    yield result
+                number += len(batch)
+                batch = []
+        for result in await self._batch(batch, number):
+            yield result
+
+    async def _batch(self, batch: list[bytes], number: int) -> list[dict[str, Any]]:
+        return list(await asyncio.gather(*(self._one(raw, number + i) for i, raw in enumerate(batch))))
+
+    async def _one(self, raw: bytes, index: int) -> dict[str, Any]:
+        try:
+            body = self._spread_out(decode_send(raw), index)
+            accepted = await self._gateway.accept(body, by=self._by)
+        except OrchestratorError as error:
+            told: dict[str, Any] = {"code": error.code, "message": error.message}
+            if error.details:
+                told["details"] = error.details
+            if isinstance(error, StoreUnavailable):
+                told["message"] = "The store went away; send this item again with the same idempotencyKey."
+            return {"index": index, "queued": False, "error": told}
+        return {"index": index, **accepted.body, "replayed": accepted.replayed}
+
+    def _spread_out(self, body: SendBody, index: int) -> SendBody:
+        """`spreadMinutes` gives each item its own time, evenly, unless it has one."""
+        spread_ms, now_ms, total = self._spread
+        if not spread_ms or body.schedule_at is not None:
+            return body
+        return msgspec.structs.replace(body, schedule_at=now_ms + 1 + spread_ms * index // total)

@@ -1,0 +1,59 @@
+"""Uploaded files: kept in the data folder until their messages had time to go out."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from wa_orchestrator.errors import InvalidBody, MediaNotFound, TooLarge
+
+_ID = re.compile(r"^med_[0-9a-f]{24}$")
+
+
+class MediaStore:
+    """One file per upload, named by a random id; whole or not there at all."""
+
+    def __init__(self, folder: Path, *, max_bytes: int) -> None:
+        self._folder = folder
+        self._max = max_bytes
+
+    async def save(self, chunks: AsyncIterator[bytes]) -> tuple[str, int]:
+        """(id, size); refuses what is too large or empty."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        media_id = f"med_{secrets.token_hex(12)}"
+        unfinished = self._folder / f"{media_id}.part"
+        size = 0
+        try:
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                async for chunk in chunks:
+                    size += len(chunk)
+                    if size > self._max:
+                        raise TooLarge(f"The file is larger than {self._max} bytes (MAX_MEDIA_BYTES).")
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            if not size:
+                raise InvalidBody("The file is empty.", details={"field": "body"})
+            unfinished.rename(self._folder / media_id)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return media_id, size
+
+    def path(self, media_id: str) -> Path:
+        file = self._folder / media_id
+        if not _ID.fullmatch(media_id) or not file.is_file():
+            raise MediaNotFound
+        return file
+
+    def remove_old(self, *, older_than_s: float) -> int:
+        """Removes files that have not been touched since."""
+        if not self._folder.is_dir():
+            return 0
+        old = [file for file in self._folder.iterdir() if file.stat().st_mtime < older_than_s]
+        for file in old:
+            file.unlink(missing_ok=True)
+        return len(old)

@@ -1,0 +1,88 @@
+"""Messages over HTTP: look, list, cancel, drive again; uploads."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+
+from wa_orchestrator.errors import MessageNotFound
+from wa_orchestrator.gateway.story import full_story, message_view
+from wa_orchestrator.rooms import Rooms
+
+_SCAN_AT_ONCE = 500
+_MOST_SCANNED = 20_000
+_FILE = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
+
+
+def messages_router(rooms: Rooms) -> APIRouter:
+    router = APIRouter(tags=["messages"])
+    store = rooms.store
+
+    @router.get("/messages", summary="List messages, newest first")
+    async def list_messages(
+        status: Annotated[str, Query(max_length=20)] = "",
+        session_id: Annotated[str, Query(alias="sessionId", max_length=64)] = "",
+        to: Annotated[str, Query(max_length=60)] = "",
+        reference: Annotated[str, Query(max_length=200)] = "",
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        cursor: Annotated[str, Query(max_length=40)] = "",
+    ) -> dict[str, Any]:
+        """Filters look through the newest 20,000; `nextCursor` goes on from where the page ended."""
+        digits = to.lstrip("+").split("@")[0]
+        found: list[dict[str, Any]] = []
+        last, scanned = cursor, 0
+        while scanned < _MOST_SCANNED and len(found) < limit:
+            ids = await store.messages.newest(before=last, limit=_SCAN_AT_ONCE)
+            for record in await store.messages.many(ids):
+                if len(found) == limit:
+                    break
+                last, view = record["id"], message_view(record)
+                if (
+                    (not status or view["status"] == status)
+                    and (not session_id or view["sessionId"] == session_id)
+                    and (not digits or view["to"].startswith(digits))
+                    and (not reference or view["reference"] == reference)
+                ):
+                    found.append(view)
+            scanned += len(ids)
+            if len(ids) < _SCAN_AT_ONCE:
+                break
+        return {"messages": found, "nextCursor": last if len(found) == limit else None}
+
+    @router.get("/messages/dead", summary="Failed messages, newest first")
+    async def dead(limit: Annotated[int, Query(ge=1, le=500)] = 100) -> dict[str, Any]:
+        records = await store.messages.many(await store.messages.dead(limit=limit))
+        return {"messages": [message_view(r) for r in records]}
+
+    @router.get("/messages/{message_id}", summary="A message's whole story")
+    async def show(message_id: str) -> dict[str, Any]:
+        record = await store.messages.get(message_id)
+        if record is None:
+            raise MessageNotFound
+        lane = await store.lanes.get(record["lane"]) if record.get("lane") else {}
+        return full_story(record, lane, now_ms=rooms.clock.now_ms(), session=await _status_of(record))
+
+    async def _status_of(record: dict[str, str]) -> str:
+        named = record.get("outboxOf") or record.get("session")
+        names = [named] if named else await store.lanes.sessions_of(record.get("lane", ""))
+        statuses = [s.status.value for s in await store.sessions.many(names)]
+        return "connected" if "connected" in statuses else (statuses or [""])[0]
+
+    @router.post("/messages/{message_id}/cancel", summary="Cancel a message that no worker has yet")
+    @router.delete("/messages/{message_id}", summary="Cancel a message", operation_id="cancel_by_delete")
+    async def cancel(message_id: str) -> dict[str, Any]:
+        state = await store.messages.cancel(message_id, reason="CANCELLED_BY_CLIENT")
+        return {"messageId": message_id, "status": state}
+
+    @router.post("/messages/{message_id}/redrive", summary="Drive a failed message again")
+    async def redrive(message_id: str) -> dict[str, Any]:
+        return {"messageId": message_id, "status": await store.messages.redrive(message_id)}
+
+    @router.post("/media", status_code=201, openapi_extra=_FILE, summary="Upload a file to send by mediaId")
+    async def upload(request: Request) -> dict[str, Any]:
+        """The raw file as the body. Use it as {image: {mediaId}}; it is kept for a week."""
+        media_id, size = await rooms.media.save(request.stream())
+        return {"mediaId": media_id, "sizeBytes": size}
+
+    return router

@@ -1,0 +1,123 @@
+"""Lanes in the store: one per sending phone, with its queue and its pacing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from wa_orchestrator.model.lane import LanePlan
+from wa_orchestrator.store import keys, scripts
+from wa_orchestrator.store.connection import Connection
+from wa_orchestrator.store.messages import Stamp
+
+_PLAN_FIELDS = {
+    "daily": "daily",
+    "per_minute": "perMinute",
+    "min_delay_ms": "minDelay",
+    "max_delay_ms": "maxDelay",
+    "burst_count": "burstCount",
+    "burst_pause_ms": "burstPause",
+    "opens_at": "opensAt",
+    "closes_at": "closesAt",
+    "day_key": "dayKey",
+    "day_ends_at": "dayEndsAt",
+    "replan_at": "replanAt",
+}
+
+
+@dataclass(frozen=True)
+class Released:
+    moved: int
+    looked: int
+    to_plan: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A message that has no queue yet."""
+
+    message_id: str
+    recipient: str
+    session_id: str
+    phone: str
+
+
+class LaneStore:
+    def __init__(self, connection: Connection, stamp: Stamp, *, unpaced: int = 32) -> None:
+        self._connection = connection
+        self._stamp = stamp
+        self._unpaced = unpaced
+
+    async def _run(self, script: str, **arguments: Any) -> dict[str, Any]:
+        return await scripts.run(self._connection, script, {**self._stamp.arguments(), **arguments})
+
+    async def release_due(self, *, lanes: int) -> Released:
+        """Serves up to `lanes` due senders in one step."""
+        chances = [random.random() for _ in range(lanes)]  # noqa: S311 - a delay, not a secret
+        answer = await self._run("release_due", lanes=lanes, unpaced=self._unpaced, chances=chances)
+        return Released(moved=answer["moved"], looked=answer["looked"], to_plan=list(answer["plan"]))
+
+    async def next_due(self) -> int | None:
+        """When the next lane is due."""
+        found = await self._connection.call("ZRANGE", keys.LANES_DUE(), 0, 0, "WITHSCORES")
+        flat = [item for pair in found for item in (pair if isinstance(pair, list) else [pair])]
+        return int(float(flat[1])) if flat else None
+
+    async def write_plan(self, lane: str, plan: LanePlan) -> None:
+        fields = {_PLAN_FIELDS[name]: value for name, value in asdict(plan).items()}
+        await self._run("plan_lane", lane=lane, plan=fields)
+
+    async def replan(self, lane: str) -> None:
+        """Its limits changed."""
+        await self._run("replan_lane", lane=lane)
+
+    async def get(self, lane: str) -> dict[str, str]:
+        found: dict[str, str] = await self._connection.call("HGETALL", keys.LANE(lane))
+        return found
+
+    async def sizes(self, lane: str) -> tuple[int, int]:
+        """(waiting in the queue, under way)."""
+        waiting, under_way = await asyncio.gather(
+            self._connection.call("SCARD", keys.QUEUE_SIZE(lane)),
+            self._connection.call("SCARD", keys.LANE_INFLIGHT(lane)),
+        )
+        return int(waiting), int(under_way)
+
+    # routing ---------------------------------------------------------------------------------------------------
+    async def due_jobs(self, *, now_ms: int, limit: int) -> list[Job]:
+        call = self._connection.call
+        ids = await call("ZRANGE", keys.GATEWAY_JOBS(), "-inf", now_ms, "BYSCORE", "LIMIT", 0, limit)
+        rows = await asyncio.gather(*(call("HMGET", keys.MESSAGE(i), "recipient", "session", "lane") for i in ids))
+        return [
+            Job(message_id=i, recipient=row[0] or "", session_id=row[1] or "", phone=row[2] or "")
+            for i, row in zip(ids, rows, strict=True)
+        ]
+
+    async def route(self, moves: list[dict[str, Any]]) -> int:
+        return int((await self._run("route_messages", moves=moves))["routed"])
+
+    async def last_talked(self, recipients: list[str]) -> list[str | None]:
+        found: list[str | None] = list(
+            await asyncio.gather(*(self._connection.call("GET", keys.RECIPIENT(r)) for r in recipients))
+        )
+        return found
+
+    # limits ----------------------------------------------------------------------------------------------------
+    async def override(self, name: str) -> dict[str, Any] | None:
+        """What was set by hand for a session, or for all (`global`)."""
+        text = await self._connection.call("GET", keys.LIMITS(name))
+        return msgspec.json.decode(text) if text else None
+
+    async def set_override(self, name: str, value: dict[str, Any] | None) -> None:
+        if value is None:
+            await self._connection.call("DEL", keys.LIMITS(name))
+        else:
+            await self._connection.call("SET", keys.LIMITS(name), msgspec.json.encode(value).decode())
+
+    async def sessions_of(self, lane: str) -> list[str]:
+        found = await self._connection.call("SMEMBERS", keys.PHONE_SESSION(lane))
+        return sorted(found)

@@ -1,0 +1,25 @@
+-- uses: shared_messages
+-- Hands messages of a session's outbox to its worker, with a lease and a fencing token each.
+-- ARGV {now, today, keepMs, session, max, leaseMs}   RETURNS {messages[]}
+local handed = {}
+for _, id in ipairs(redis.call('ZRANGE', K.session_outbox(A.session), '-inf', A.now, 'BYSCORE', 'LIMIT', 0, A.max)) do
+  local m = redis.call('HMGET', K.message(id), 'wa', 'to', 'content', 'expiresAt', 'lane', 'recipient', 'attempts', 'tries')
+  local L = redis.call('HMGET', K.lane(m[5] or ''), 'opensAt', 'closesAt', 'maxDelay')
+  if not m[1] then
+    redis.call('ZREM', K.session_outbox(A.session), id)
+  elseif m[4] and tonumber(m[4]) <= A.now then
+    finish(id, 'expired', 'EXPIRED')
+  elseif L[2] and (A.now >= tonumber(L[2]) or A.now < tonumber(L[1])) then
+    -- it lay here while the worker was away, and the sending hours are over now
+    back_into_queue(id)
+  else
+    local token = redis.call('INCR', K.claims_token())
+    redis.call('ZREM', K.session_outbox(A.session), id)
+    redis.call('ZADD', K.claims_expiring(), A.now + A.leaseMs, id)
+    redis.call('HSET', K.message(id), 'state', 'claimed', 'claimedAt', A.now, 'token', token)
+    handed[#handed + 1] = {messageId = id, waMessageId = m[1], to = m[2], content = m[3], token = token,
+      expiresAt = A.now + A.leaseMs, attempt = (tonumber(m[7]) or 0) + 1, paced = tonumber(L[3] or 0) > 0,
+      known = redis.call('EXISTS', K.recipient(m[6])) == 1}
+  end
+end
+return reply({messages = handed})

@@ -1,0 +1,80 @@
+-- uses: shared_messages
+-- Accepts a message in one step: idempotency, rate limit, sender, day limit, record, queue.
+-- ARGV {now, today, id, wa, to, recipient, content, session?, phone?, priority, scheduleAt?, expiresAt?, defer, by, reference?,
+--       idempotency?{key, fingerprint}, ratePerSecond, rateBurst, keepMs}
+-- RETURNS {messageId, session, lane, replayed, snapshot} | IDEMPOTENCY_KEY_REUSED | TOO_MANY_REQUESTS {retryAfterMs} | SESSION_NOT_FOUND
+--         | SENDER_NOT_FOUND | DAILY_LIMIT {limit, resetsAt}
+if given(A.idempotency) then
+  local before = redis.call('HMGET', K.idempotency(A.idempotency.key), 'fingerprint', 'answer')
+  if before[1] then
+    if before[1] ~= A.idempotency.fingerprint then return refuse('IDEMPOTENCY_KEY_REUSED') end
+    local answer = cjson.decode(before[2])
+    answer.replayed = true
+    return reply(answer)
+  end
+end
+
+-- Sender
+local session, lane = '', ''
+if given(A.session) then
+  if not session_exists(A.session) or session_get(A.session, 'wanted') == 'deleted' then return refuse('SESSION_NOT_FOUND') end
+  session, lane = A.session, session_get(A.session, 'phone')
+elseif given(A.phone) then
+  lane = A.phone
+  if #live_sessions_of(lane) == 0 then return refuse('SENDER_NOT_FOUND') end
+end
+
+-- Day limit, where the sender is known. What waits already is ahead of this one.
+local snapshot = {pending = 0}
+if lane ~= '' then
+  local names = {'nextDue', 'minDelay', 'maxDelay', 'opensAt', 'closesAt', 'daily', 'dayCount', 'dayEndsAt', 'perMinute', 'blockedUntil', 'slow'}
+  local L = redis.call('HMGET', K.lane(lane), unpack(names))
+  for i, name in ipairs(names) do snapshot[name] = tonumber(L[i]) end
+  snapshot.pending = redis.call('SCARD', K.queue_size(lane))
+  local daily = snapshot.daily
+  if daily and not A.defer and not given(A.scheduleAt) then
+    local today_left = daily
+    if (snapshot.dayEndsAt or 0) > A.now then today_left = daily - (snapshot.dayCount or 0) end
+    if today_left - snapshot.pending <= 0 then
+      return refuse('DAILY_LIMIT', {limit = daily, resetsAt = snapshot.dayEndsAt})
+    end
+  end
+end
+
+-- Rate of the whole installation (GCRA): one number, shared by all gateways
+if A.ratePerSecond > 0 then
+  local step = 1000 / A.ratePerSecond
+  local fits = math.max(tonumber(redis.call('GET', K.rate('accept'))) or 0, A.now)
+  if fits - A.now > step * (A.rateBurst - 1) then
+    return refuse('TOO_MANY_REQUESTS', {retryAfterMs = math.ceil(fits - A.now - step * (A.rateBurst - 1))})
+  end
+  redis.call('SET', K.rate('accept'), string.format('%.3f', fits + step), 'PX', math.ceil(fits + step - A.now) + 1000)
+end
+
+local number = redis.call('INCR', K.messages_number())
+redis.call('HSET', K.message(A.id), 'id', A.id, 'wa', A.wa, 'to', A.to, 'recipient', A.recipient, 'content', A.content,
+  'session', session, 'lane', lane, 'priority', A.priority, 'number', number, 'state', 'accepted', 'acceptedAt', A.now, 'by', A.by)
+if given(A.reference) then redis.call('HSET', K.message(A.id), 'reference', A.reference) end
+redis.call('ZADD', K.messages_all(), A.now, A.id)
+if given(A.expiresAt) then
+  redis.call('HSET', K.message(A.id), 'expiresAt', A.expiresAt)
+  redis.call('ZADD', K.messages_expiring(), A.expiresAt, A.id)
+end
+if given(A.scheduleAt) then
+  redis.call('HSET', K.message(A.id), 'scheduleAt', A.scheduleAt)
+  redis.call('ZADD', K.gateway_jobs(), A.scheduleAt, A.id)
+elseif lane == '' then
+  redis.call('ZADD', K.gateway_jobs(), A.now, A.id)
+else
+  into_queue(A.id, lane, A.recipient, A.priority, number)
+end
+count('accepted')
+
+local answer = {messageId = A.id, session = session, lane = lane, acceptedAt = A.now, snapshot = snapshot,
+  scheduleAt = given(A.scheduleAt) and A.scheduleAt or nil}
+if given(A.idempotency) then
+  redis.call('HSET', K.idempotency(A.idempotency.key), 'fingerprint', A.idempotency.fingerprint, 'answer', cjson.encode(answer))
+  redis.call('EXPIRE', K.idempotency(A.idempotency.key), 86400)
+end
+answer.replayed = false
+return reply(answer)

@@ -1,0 +1,115 @@
+-- Shared by the scripts that move messages.
+-- A lane is a sender's phone. Its queue holds at most one message per recipient (the head); later ones to the same recipient
+-- stand behind it and come forward when it has ended: order per recipient holds, whatever is retried in between.
+local TOO_MANY_TRIES = 20        -- handed to workers without an answer: something else is wrong
+local RANK = {sent = 1, delivered = 2, read = 3, played = 4}
+local ENDED = {sent = true, delivered = true, read = true, played = true, failed = true, expired = true, cancelled = true}
+
+local function message_get(id, name) return redis.call('HGET', K.message(id), name) or '' end
+local function behind(lane, recipient) return K.queue_behind(lane .. ':' .. recipient) end
+
+local function count(name)
+  if not given(A.today) then return end
+  redis.call('HINCRBY', K.stats_day(A.today), name, 1)
+  redis.call('EXPIRE', K.stats_day(A.today), 3456000)
+  local minute = K.stats_minute(string.format('%d', math.floor(A.now / 60000)))
+  redis.call('HINCRBY', minute, name, 1)
+  redis.call('EXPIRE', minute, 172800)
+end
+
+-- A line in the message's story, for what its times alone do not tell.
+local function tell(id, what, reason)
+  local line = cjson.encode({at = A.now, what = what, reason = reason or ''})
+  redis.call('HSET', K.message(id), 'story', message_get(id, 'story') .. line .. '\n')
+end
+
+local function publish(id, state, reason)
+  local m = redis.call('HMGET', K.message(id), 'session', 'to', 'wa', 'outboxOf')
+  note('message.' .. state, m[4] or m[1] or '', {messageId = id, to = m[2] or '', waMessageId = m[3] or '', reason = reason or ''})
+end
+
+-- The lane should be looked at, not before its next due time.
+local function lane_due(lane)
+  if redis.call('ZCARD', K.queue(lane)) == 0 then return end
+  local due = tonumber(redis.call('HGET', K.lane(lane), 'nextDue')) or 0
+  redis.call('ZADD', K.lanes_due(), math.max(A.now, due), lane)
+end
+
+local function into_queue(id, lane, recipient, priority, number)
+  redis.call('HSET', K.message(id), 'state', 'queued', 'queuedAt', A.now, 'lane', lane)
+  redis.call('SADD', K.queue_size(lane), id)
+  local head = redis.call('HGET', K.queue_heads(lane), recipient)
+  if head and head ~= id then
+    redis.call('ZADD', behind(lane, recipient), number, id)
+  else
+    redis.call('HSET', K.queue_heads(lane), recipient, id)
+    redis.call('ZADD', K.queue(lane), priority * 1e13 + number, id)
+    lane_due(lane)
+  end
+end
+
+-- Back into its lane, at its old place: it was released but must not be sent now.
+local function back_into_queue(id)
+  local m = redis.call('HMGET', K.message(id), 'lane', 'recipient', 'priority', 'number', 'outboxOf')
+  redis.call('ZREM', K.session_outbox(m[5] or ''), id)
+  redis.call('ZREM', K.claims_expiring(), id)
+  redis.call('SREM', K.lane_inflight(m[1]), id)
+  into_queue(id, m[1], m[2], tonumber(m[3]), tonumber(m[4]))
+end
+
+-- Takes a message out of everything it may stand in, and lets the next one to the same recipient come forward.
+local function take_out(id)
+  local m = redis.call('HMGET', K.message(id), 'lane', 'recipient', 'outboxOf')
+  redis.call('ZREM', K.gateway_jobs(), id)
+  redis.call('ZREM', K.messages_expiring(), id)
+  redis.call('ZREM', K.claims_expiring(), id)
+  if m[3] then redis.call('ZREM', K.session_outbox(m[3]), id) end
+  local lane, recipient = m[1], m[2]
+  if not lane or lane == '' then return end
+  redis.call('SREM', K.lane_inflight(lane), id)
+  redis.call('SREM', K.queue_size(lane), id)
+  redis.call('ZREM', K.queue(lane), id)
+  redis.call('ZREM', behind(lane, recipient), id)
+  if redis.call('HGET', K.queue_heads(lane), recipient) == id then
+    local following = redis.call('ZPOPMIN', behind(lane, recipient))
+    if following[1] then
+      local next_id = following[1]
+      redis.call('HSET', K.queue_heads(lane), recipient, next_id)
+      redis.call('ZADD', K.queue(lane), tonumber(message_get(next_id, 'priority')) * 1e13 + tonumber(following[2]), next_id)
+    else
+      redis.call('HDEL', K.queue_heads(lane), recipient)
+    end
+  end
+  lane_due(lane)
+end
+
+-- Ends a message: failed, expired or cancelled, with the reason.
+local function finish(id, state, reason)
+  take_out(id)
+  redis.call('HSET', K.message(id), 'state', state, state .. 'At', A.now, 'reason', reason or '')
+  redis.call('PEXPIRE', K.message(id), A.keepMs)
+  if state == 'failed' then redis.call('ZADD', K.messages_dead(), A.now, id) end
+  count(state)
+  publish(id, state, reason)
+end
+
+-- A run of failures slows the lane down, one success brings it back.
+local function lane_failed(lane)
+  local run = redis.call('HINCRBY', K.lane(lane), 'failures', 1)
+  if run >= 3 then
+    local slow = math.min(2 ^ (run - 2), 32)
+    redis.call('HSET', K.lane(lane), 'slow', slow, 'slowSince', A.now)
+    if run == 3 then note('lane.slowed', '', {phone = lane, failures = run}) end
+  end
+end
+
+local function lane_succeeded(lane)
+  local was = redis.call('HMGET', K.lane(lane), 'failures', 'slow', 'blocks')
+  if was[1] or was[2] or was[3] then
+    redis.call('HDEL', K.lane(lane), 'failures', 'slow', 'slowSince', 'blocks', 'blockReason')
+    if was[2] then note('lane.recovered', '', {phone = lane}) end
+  end
+end
+
+-- Something lies in the session's outbox now.
+local function wake(session) redis.call('PUBLISH', K.wake(), session) end
