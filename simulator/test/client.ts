@@ -1,6 +1,7 @@
 /** A real Baileys client with its credentials in memory. */
 import { Agent as HttpsAgent } from 'node:https';
 import {
+  generateMessageIDV2,
   initAuthCreds,
   makeWASocket,
   proto,
@@ -182,10 +183,11 @@ export class Client {
     return other;
   }
 
-  async send(to: string, text: string, messageId?: string): Promise<string> {
-    const sent = await this.socket.sendMessage(`${to}@s.whatsapp.net`, { text }, messageId ? { messageId } : {});
-    if (sent?.key.id && sent.message) this.sent.set(sent.key.id, sent.message);
-    return sent?.key.id ?? '';
+  async send(to: string, text: string, id = generateMessageIDV2(this.auth.creds.me?.id)): Promise<string> {
+    // Kept before sending: a retry request can be here before sendMessage has returned.
+    this.sent.set(id, { extendedTextMessage: { text } });
+    await this.socket.sendMessage(`${to}@s.whatsapp.net`, { text }, { messageId: id });
+    return id;
   }
 
   ack(id: string) {

@@ -69,29 +69,6 @@ class Running:
         return json.dumps(content, indent=2) + "\n"
 
 
-class _Http(uvicorn.Server):
-    """Leaves the signals to us: workers are stopped before the HTTP side they report to."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _bound_socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise SettingsError(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port or ORCH_PORT."
-        ) from error
-    listening.set_inheritable(False)
-    return listening
-
-
 @contextlib.asynccontextmanager
 async def running_server(
     settings: Settings, *, simulate: bool = False, simulator_proxies: int = 5, clock: Clock | None = None
@@ -130,19 +107,6 @@ async def running_server(
             redis_url=redis_url, new_api_key=secrets.new_api_key, world=world, services=services,
         )  # fmt: skip
         log.info("stopping")
-
-
-def store_rules(settings: Settings) -> StoreRules:
-    return StoreRules(
-        slots_per_proxy=settings.max_sessions_per_proxy,
-        sessions_per_phone=settings.max_sessions_per_phone,
-        timezone=settings.timezone,
-        message_keep_days=settings.message_keep_days,
-        message_lease_ms=settings.message_lease_ms,
-        message_attempts=settings.message_attempts,
-        rate_per_second=settings.rate_limit_per_second,
-        rate_burst=settings.rate_limit_burst,
-    )
 
 
 async def _check_store(store: Store) -> None:
@@ -232,41 +196,3 @@ async def _open_rooms(
     )  # fmt: skip
 
 
-def _reachable(host: str) -> str:
-    """An address to connect to, for one to listen on."""
-    if host in {"0.0.0.0", ""}:  # noqa: S104 - compared, not bound
-        return "127.0.0.1"
-    if host == "::":
-        return "[::1]"
-    return f"[{host}]" if ":" in host else host
-
-
-class _Serving:
-    def __init__(self, server: _Http, task: asyncio.Task[None]) -> None:
-        self._server = server
-        self._task = task
-
-    async def end(self) -> None:
-        self._server.should_exit = True
-        await asyncio.wait([self._task], timeout=_HTTP_STOP_S * 2)
-
-
-async def _serve(app: object, listening: socket.socket) -> _Serving:
-    config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_graceful_shutdown=_HTTP_STOP_S,
-        timeout_keep_alive=75,
-        ws_max_size=65536,
-    )
-    server = _Http(config)
-    task = asyncio.create_task(server.serve(sockets=[listening]), name="http")
-    while not server.started:
-        if task.done():
-            task.result()
-            raise SettingsError("The HTTP side did not start; the log says why.")
-        await asyncio.sleep(0.01)
-    return _Serving(server, task)

@@ -19,16 +19,22 @@ from wa_orchestrator.worker_api.outcomes import Outcomes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rooms:
+class GatewayRooms:
+    """What a gateway alone needs: the accepting side."""
+
     settings: Settings
     clock: Clock
     store: Store
+    gateway: Gateway
+    media: MediaStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rooms(GatewayRooms):
     lifecycle: Lifecycle
     pool: ProxyPool
     live: LiveEvents
     intake: Intake
     claims: Claims
     outcomes: Outcomes
-    gateway: Gateway
     planner: Planner
-    media: MediaStore

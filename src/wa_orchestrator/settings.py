@@ -71,6 +71,13 @@ def _host_port(name: str, value: str) -> str:
     return value.strip()
 
 
+def _assignments(name: str, value: str) -> str:
+    for word in value.split():
+        if not re.fullmatch(r"[A-Z][A-Z0-9_]*=\S*", word):
+            raise SettingsError(f"{name} must be NAME=value with spaces between, for example ACK_TIMEOUT_MS=20000.")
+    return value.strip()
+
+
 def _setting(env: str, default: str, read: Callable[[str, str], Any], help_: str, *, group: str) -> Any:
     return field(metadata={"env": env, "default": default, "read": read, "help": help_, "group": group})
 
@@ -143,6 +150,8 @@ class Settings:
         "How workers reach this server. Empty: http://127.0.0.1:<port>.", group=_SESSIONS)  # fmt: skip
     worker_command: str = _setting("WORKER_COMMAND", "", _text,
         "Program that runs one worker. Empty: Node with the built worker bundle.", group=_SESSIONS)  # fmt: skip
+    worker_env: str = _setting("WORKER_ENV", "", _assignments,
+        "Further worker settings (worker/README.md), NAME=value with spaces between.", group=_SESSIONS)  # fmt: skip
     worker_log_bytes: int = _setting("WORKER_LOG_BYTES", "5242880", _whole(65536, 1 << 30),
         "A worker's log file is turned over at this size.", group=_SESSIONS)  # fmt: skip
 

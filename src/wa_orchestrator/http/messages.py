@@ -8,14 +8,14 @@ from fastapi import APIRouter, Query, Request
 
 from wa_orchestrator.errors import MessageNotFound
 from wa_orchestrator.gateway.story import full_story, message_view
-from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.rooms import GatewayRooms
 
 _SCAN_AT_ONCE = 500
 _MOST_SCANNED = 20_000
 _FILE = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 
 
-def messages_router(rooms: Rooms) -> APIRouter:
+def messages_router(rooms: GatewayRooms) -> APIRouter:
     router = APIRouter(tags=["messages"])
     store = rooms.store
 

@@ -10,12 +10,12 @@ from fastapi import APIRouter, Response
 
 from wa_orchestrator import __version__
 from wa_orchestrator.errors import StoreUnavailable
-from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.rooms import GatewayRooms
 
 _STORE_ANSWER_S = 2.0
 
 
-def system_router(rooms: Rooms) -> APIRouter:
+def system_router(rooms: GatewayRooms) -> APIRouter:
     router = APIRouter(tags=["system"])
 
     async def store_answers() -> bool:

@@ -39,7 +39,7 @@ class WorkerRoutes:
             _only_post(scope)
             body = await read_body(receive, limit=_BODY_LIMIT)
             await send_json(send, 200, await self._intake.event(body, header_map(scope)))
-        elif path.startswith("/api/worker/") and (found := _OUTBOX.match(path)):
+        elif path.startswith("/api/worker/") and (found := _OUTBOX.fullmatch(path)):
             _only_post(scope)
             await self._outbox(found[1], found[2], scope, receive, send)
         elif path.startswith("/api/worker/") and (found := _MEDIA.match(path)):

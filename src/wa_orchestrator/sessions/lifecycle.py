@@ -195,4 +195,9 @@ def _extra_env(settings: Settings) -> dict[str, str]:
             extra[name] = text
     if settings.log_level != "info":
         extra["LOG_LEVEL"] = settings.log_level
+    if settings.max_media_bytes != 64 << 20:
+        extra["MAX_MEDIA_BYTES"] = str(settings.max_media_bytes)
+    for word in settings.worker_env.split():
+        name, _, value_given = word.partition("=")
+        extra[name] = value_given
     return extra

@@ -31,12 +31,12 @@ from wa_orchestrator.model.session import Session, Status, Wanted
 from wa_orchestrator.store import Store, StoreRules
 from wa_orchestrator.store.sessions import ConnectedAs, EventEffect, EventNumber
 
-CAP, PER_PHONE, PROXIES = 2, 2, 4
+CAP, PER_PHONE, PROXIES = 2, 2, 3
 PHONES = ("972500000001", "972500000002")
 ENDED = {Status.LOGGED_OUT, Status.FAILED}
 
 T = TypeVar("T")
-some_phone = st.sampled_from(PHONES)
+some_phone = st.sampled_from([PHONES[0], PHONES[0], PHONES[1]])  # one of them meets itself often
 some_proxy = st.integers(0, PROXIES - 1)
 some_pick = st.integers(0, 1000)
 
@@ -93,11 +93,8 @@ class Registry(RuleBasedStateMachine):
         self.loop.close()
 
     async def _look(self) -> Seen:
-        sessions, proxies, *bound = await asyncio.gather(
-            self.store.sessions.all(),
-            self.store.proxies.all(),
-            *(self.store.sessions.bound_proxy(phone) for phone in PHONES),
-        )
+        sessions, proxies = await asyncio.gather(self.store.sessions.all(), self.store.proxies.all())
+        bound = await asyncio.gather(*(self.store.sessions.bound_proxy(phone) for phone in PHONES))
         return Seen(
             {s.session_id: s for s in sessions},
             {p.proxy_id: p for p in proxies},
@@ -105,15 +102,21 @@ class Registry(RuleBasedStateMachine):
         )
 
     def pick(self, number: int) -> str:
-        """Some session, or one that was deleted, to see that repeats are harmless."""
-        known = sorted(self.ids) + sorted(self.gone)[:1]
-        return known[number % len(known)]
+        """Some session; now and then one that was deleted, to see that repeats are harmless."""
+        known = sorted(self.gone) if self.gone and number % 8 == 7 else sorted(self.ids)
+        return known[number // 8 % len(known)]
 
     # proxies ---------------------------------------------------------------------------------------------------
-    @initialize()
-    def some_proxies(self) -> None:
-        for number in range(2):
+    @initialize(loads=st.lists(st.integers(0, CAP), min_size=2, max_size=PROXIES))
+    def some_proxies(self, loads: list[int]) -> None:
+        """A pool that is in use already."""
+        for number, load in enumerate(loads):
             self.run(self.store.proxies.add(address(number)))
+            for _ in range(load):
+                made = self.run(reserve(self.store, proxy_id=address(number).proxy_id))
+                self.ids.add(made.session_id)
+                self.holders.add(made.session_id)
+                self.by_hand.add(made.session_id)
         self.before = self.run(self._look())
 
     @rule(number=some_proxy)
@@ -150,9 +153,10 @@ class Registry(RuleBasedStateMachine):
     @rule(number=some_proxy, times=st.integers(1, 2))
     def fail_over(self, number: int, times: int) -> None:
         """A proxy turns bad and its sessions are moved, as the pool does it; perhaps twice for the same fault."""
-        proxy_id = address(number).proxy_id
-        if proxy_id not in self.before.proxies:
+        used = sorted(p.proxy_id for p in self.before.proxies.values() if p.sessions)
+        if not used:
             return
+        proxy_id = used[number % len(used)]
         _, sessions = self.run(self.store.proxies.mark(proxy_id, ProxyStatus.BAD, error="x", kind="timeout"))
         for session_id in sessions * times:
             answer = self.run(self.store.sessions.move(session_id, reason="PROXY_FAILED", from_proxy=proxy_id))
@@ -242,10 +246,27 @@ class Registry(RuleBasedStateMachine):
             loads = seen.open_proxies()
             assert loads[chosen] == min(loads.values()), "not the least loaded"
 
+    @precondition(lambda self: self.open_for_more())
+    @rule(phone=some_phone, known=st.booleans(), number=st.none() | some_proxy)
+    def reserve_and_connect(self, phone: str, known: bool, number: int | None) -> None:
+        """A scan right after provisioning, with or without the phone said beforehand: the usual life."""
+        before = set(self.ids)
+        self.reserve(phone=phone if known else None, number=number, additional=True, rebind=False, name="")
+        for session_id in self.ids - before:
+            self.before = self.run(self._look())
+            self._connect(session_id, phone, times=1)
+
+    def open_for_more(self) -> bool:
+        return bool(self.before.open_proxies())
+
     @precondition(lambda self: self.ids)
-    @rule(number=some_pick, phone=some_phone, times=st.integers(1, 2))
-    def connect(self, number: int, phone: str, times: int) -> None:
+    @rule(number=some_pick, phone=some_phone, as_expected=st.booleans(), times=st.integers(1, 2))
+    def connect(self, number: int, phone: str, as_expected: bool, times: int) -> None:
         session_id = self.pick(number)
+        was = self.before.sessions.get(session_id)
+        self._connect(session_id, was.phone if as_expected and was and was.phone else phone, times=times)
+
+    def _connect(self, session_id: str, phone: str, *, times: int) -> None:
         was = self.before.sessions.get(session_id)
         expected = was.expected_phone or (was.phone if was.linked else "") if was else ""
         at = EventNumber(at=FAR_AWAY)
@@ -432,11 +453,11 @@ class Registry(RuleBasedStateMachine):
 
 def test_no_order_of_calls_breaks_the_registry(valkey: StoreServer) -> None:
     Registry.url = valkey.url
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Registry,
         settings=settings(
             max_examples=60,
-            stateful_step_count=40,
+            stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
