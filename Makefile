@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo up test test-quick check format bench lock clean
+.PHONY: help setup setup-dev demo up test test-quick check format bench chaos reference lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ format: setup-dev ## format the code
 
 bench: setup-dev ## benchmarks; each prints its ratio to a baseline of the same run
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks
+
+reference: setup-dev ## make the generated reference pages and env.example anew
+	@$(BIN)/python scripts/make_reference.py && $(BIN)/python scripts/make_env_example.py
 
 lock: ## make the hashed requirements anew (needs uv)
 	@for f in base dev node; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \

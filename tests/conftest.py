@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import redis
-from support.servers import StoreServer, running_server, server_binary
 
+from support.control_plane import TINY_WORKER, ControlPlane, control_plane
+from support.servers import StoreServer, running_server, server_binary
 from wa_orchestrator.clock import ManualClock
 from wa_orchestrator.store import Store
 
@@ -47,6 +49,22 @@ async def store(any_server: StoreServer, clock: ManualClock) -> AsyncIterator[St
     opened = Store(any_server.url, clock)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def plane(valkey: StoreServer, tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """A whole control plane on an empty store; its workers say nothing by themselves."""
+    _empty(valkey)
+    async with control_plane(tmp_path / "data", REDIS_URL=valkey.url) as running:
+        yield running
+
+
+@pytest.fixture
+async def tiny_plane(valkey: StoreServer, tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """The same with tiny workers that speak the protocol."""
+    _empty(valkey)
+    async with control_plane(tmp_path / "data", REDIS_URL=valkey.url, WORKER_COMMAND=TINY_WORKER) as running:
+        yield running
 
 
 @pytest.fixture

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
-import uvicorn
 
 from wa_orchestrator.background import Services
 from wa_orchestrator.clock import Clock, SystemClock
-from wa_orchestrator.dispatcher.housekeeping import MessageHousekeeping
-from wa_orchestrator.dispatcher.loop import Dispatcher
 from wa_orchestrator.dispatcher.planner import Planner
-from wa_orchestrator.dispatcher.router import Router
 from wa_orchestrator.errors import SettingsError, StoreUnavailable
 from wa_orchestrator.events.live import LiveEvents
 from wa_orchestrator.gateway.accept import Gateway
 from wa_orchestrator.gateway.media import MediaStore
 from wa_orchestrator.http.app import build_app
+from wa_orchestrator.http.serving import bound_socket, serve, url_of
 from wa_orchestrator.installation import owned_data_folder, server_id, with_secrets, write_private
 from wa_orchestrator.proxies.health import ProxyHealth
 from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.proxies.sources import configured_proxies
+from wa_orchestrator.roles import ALL_ROLES, Roles, start_dispatching, store_rules
 from wa_orchestrator.rooms import Rooms
 from wa_orchestrator.runners.process import ProcessRunner
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.sessions.reconciler import Reconciler
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.simulation import SimulatedWorld, Simulation
-from wa_orchestrator.store import Store, StoreRules
+from wa_orchestrator.store import Store
 from wa_orchestrator.store.embedded import EmbeddedStore
 from wa_orchestrator.store.version import check_version
 from wa_orchestrator.worker_api.claims import Claims
@@ -44,8 +41,6 @@ from wa_orchestrator.worker_api.wake import Wake
 from wa_orchestrator.worker_program import worker_program
 
 log = structlog.get_logger()
-
-_HTTP_STOP_S = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +66,20 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running_server(
-    settings: Settings, *, simulate: bool = False, simulator_proxies: int = 5, clock: Clock | None = None
+    settings: Settings,
+    *,
+    simulate: bool = False,
+    simulator_proxies: int = 5,
+    clock: Clock | None = None,
+    roles: Roles = ALL_ROLES,
 ) -> AsyncIterator[Running]:
-    """A whole server; leaving the block stops everything it started."""
+    """A whole server, or without the roles that run elsewhere; leaving the block stops everything it started."""
     clock = clock or SystemClock()
     async with contextlib.AsyncExitStack() as stack:
         folder = stack.enter_context(owned_data_folder(settings))
         secrets = with_secrets(settings, folder)
         settings = secrets.settings
-        listening = stack.enter_context(_bound_socket(settings.host, settings.port))
+        listening = stack.enter_context(bound_socket(settings.host, settings.port))
         settings = replace(settings, port=listening.getsockname()[1])
         services = Services()
 
@@ -104,7 +104,7 @@ async def running_server(
         await _check_store(store)
         yield await _open_rooms(
             stack, settings=settings, store=store, clock=clock, folder=folder, listening=listening,
-            redis_url=redis_url, new_api_key=secrets.new_api_key, world=world, services=services,
+            redis_url=redis_url, new_api_key=secrets.new_api_key, world=world, services=services, roles=roles,
         )  # fmt: skip
         log.info("stopping")
 
@@ -130,8 +130,9 @@ async def _open_rooms(
     new_api_key: str | None,
     world: SimulatedWorld | None,
     services: Services,
+    roles: Roles,
 ) -> Running:
-    url = f"http://{_reachable(settings.host)}:{settings.port}"
+    url = url_of(settings.host, settings.port)
     program = worker_program(settings)
     runner = ProcessRunner(
         sessions_path=settings.sessions_path,
@@ -171,7 +172,7 @@ async def _open_rooms(
     streams.start("live_events", live)
     streams.start("wake", wake)
     stack.push_async_callback(streams.stop)
-    http = await _serve(build_app(rooms), listening)
+    http = await serve(build_app(rooms, accepts="gateway" in roles), listening)
     stack.push_async_callback(http.end)
     # first told to end: open streams would keep the HTTP side waiting
     stack.callback(live.close)
@@ -180,9 +181,8 @@ async def _open_rooms(
     # workers end while the HTTP side still takes their last events
     stack.push_async_callback(runner.close, stop_workers=True)
     loops.start("reconciler", reconciler)
-    loops.start("dispatcher", Dispatcher(store=store, planner=planner, settings=settings, clock=clock))
-    loops.start("router", Router(store=store, settings=settings, clock=clock))
-    loops.start("message_housekeeping", MessageHousekeeping(store=store, settings=settings, clock=clock))
+    if "dispatcher" in roles:
+        start_dispatching(loops, store=store, planner=planner, settings=settings, clock=clock)
     loops.start("proxy_health", ProxyHealth(store=store, pool=pool, settings=settings, clock=clock))
     stack.push_async_callback(loops.stop)
 
@@ -194,5 +194,3 @@ async def _open_rooms(
         url=url, settings=settings, redis_url=redis_url, new_api_key=new_api_key, adopted_workers=len(adopted),
         removed_half_made=len(removed), world=world, rooms=rooms,
     )  # fmt: skip
-
-

@@ -2,14 +2,14 @@
 
 OrchestratorError            code, HTTP status, a sentence that says what to do
 ├── BadRequest        400    InvalidPhone InvalidProxy InvalidSessionId InvalidJson
-├── Unauthorized      401    MissingKey InvalidSignature
+├── Unauthorized      401    InvalidSignature
 ├── NotFound          404    SessionNotFound ProxyNotFound MessageNotFound SenderNotFound QrNotReady …
 ├── Conflict          409    SessionExists PhoneAlreadyRegistered ProxyFull StickyProxyFull ProxyBad ProxyInUse …
 ├── Gone              410    SessionDeleted
 ├── TooLarge          413
 ├── InvalidBody       422    InvalidRecipient IdempotencyKeyReused
 ├── TooManyRequests   429    DailyLimit
-└── Unavailable       503    NoProxyAvailable StoreUnavailable RunnerUnavailable WorkerSilent
+└── Unavailable       503    NoProxyAvailable StoreUnavailable RunnerUnavailable NoMediaFolder WorkerSilent
 SettingsError                stops start-up
 """
 
@@ -263,6 +263,14 @@ class StoreUnavailable(Unavailable):
 class RunnerUnavailable(Unavailable):
     code = "RUNNER_UNAVAILABLE"
     sentence = "The worker could not be started. Nothing was kept; `wa-orchestrator doctor` says what is missing."
+
+
+class NoMediaFolder(Unavailable):
+    code = "NO_MEDIA_FOLDER"
+    sentence = (
+        "This gateway has no data folder to keep uploads in. Upload to the orchestrator, send the file by URL or "
+        "base64, or start the gateway with the orchestrator's --data-dir."
+    )
 
 
 class WorkerSilent(Unavailable):

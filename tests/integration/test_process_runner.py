@@ -239,7 +239,7 @@ class TestProcessRunner(RunnerContract):
     async def test_whenever_it_is_killed_no_unknown_worker_remains(
         self, tmp_path: Path, new_runner: NewRunner, intake: Intake, sessions_path: Path
     ) -> None:
-        chance = random.Random(1)  # noqa: S311
+        chance = random.Random(1)
         for _ in range(4):
             with other_control_plane(tmp_path, intake.url, *(f"worker_{n}" for n in range(8))) as other:
                 await handles(other, 1)

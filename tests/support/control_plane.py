@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from support.leftovers import end_all_below
 
+from support.leftovers import end_all_below
 from wa_orchestrator.app import Running, running_server
 from wa_orchestrator.settings import Settings, load_settings
 from wa_orchestrator.worker_api.signature import session_secret, sign

@@ -7,6 +7,8 @@ Tests steer it by files in its session folder:
     deaf         is there at the start: SIGTERM is ignored
     crash        ends at once with code 3 (the file is removed)
 
+It asks for commands and carries out `pairing_code` (the code is TINY1234) and `logout`; others it refuses.
+
 TINY_RETRY_MS (default 500, as the protocol says) is the first pause before an event is sent again.
 """
 
@@ -14,13 +16,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import http.client
 import json
 import os
+import queue
 import random
 import re
 import secrets
 import signal
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -85,8 +90,11 @@ class TinyWorker:
         self.began = time.monotonic()
         self.pause_s = self.first_pause_s
         self.next_try = self.next_ping = 0.0
+        self.commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.done: set[str] = set()
 
     def run(self) -> None:
+        threading.Thread(target=self._claim_for_ever, daemon=True).start()
         if not self._linked():
             qr = ",".join(["2@" + secrets.token_urlsafe(32), *(secrets.token_urlsafe(32) for _ in range(3))])
             self.spool.add(self.session_id, "QR_CODE", {"qr": qr, "expiresInMs": 60_000})
@@ -113,6 +121,33 @@ class TinyWorker:
             event = json.loads((self.folder / "post").read_text())
             (self.folder / "post").unlink()
             self.spool.add(self.session_id, event["type"], event["data"])
+        while not self.commands.empty():
+            self._carry_out(self.commands.get())
+
+    def _claim_for_ever(self) -> None:
+        base = self.url.removesuffix("/api/webhook")
+        while True:
+            url = f"{base}/api/worker/sessions/{self.session_id}/outbox/claim"
+            status, answer = self._send(url, {"max": 0, "waitMs": 5000, "connection": self.connection})
+            found = answer.get("commands", []) if status == 200 else []
+            for command in found:
+                self.commands.put(command)
+            if status != 200 or found:
+                time.sleep(0.2)  # an answer to a command takes a moment to arrive
+
+    def _carry_out(self, command: dict[str, Any]) -> None:
+        if command["commandId"] in self.done:  # delivered again until the answer arrived
+            return
+        self.done.add(command["commandId"])
+        known = {"pairing_code": {"code": "TINY1234"}, "logout": {}}
+        result = known.get(command["name"])
+        data = {"commandId": command["commandId"], "ok": result is not None, "result": result}
+        self.spool.add(self.session_id, "COMMAND_RESULT", data)
+        if command["name"] == "logout":
+            (self.folder / "connect-as").unlink(missing_ok=True)
+            self.connection = "parked"
+            said = {"reason": "logged_out", "code": 401, "isProxyError": False, "isLoggedOut": True}
+            self.spool.add(self.session_id, "DISCONNECTED", {**said, "willReconnect": False})
 
     def _connect(self, phone: str) -> None:
         if not phone:  # the file is there, its content not yet
@@ -149,12 +184,15 @@ class TinyWorker:
             self.pause_s = self.first_pause_s
             self.next_try = 0.0
         else:
-            self.next_try = time.monotonic() + self.pause_s * random.uniform(0.8, 1.2)  # noqa: S311
+            self.next_try = time.monotonic() + self.pause_s * random.uniform(0.8, 1.2)
             self.pause_s = min(self.pause_s * 2, _LONGEST_PAUSE_S)
 
     def _post(self, event: dict[str, Any]) -> int:
-        """The HTTP status; 0 when nobody is there."""
-        body = json.dumps(event).encode()
+        return self._send(self.url, event)[0]
+
+    def _send(self, url: str, value: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The HTTP status and the answer; 0 when nobody is there."""
+        body = json.dumps(value).encode()
         stamp = str(_now_ms())
         signature = hmac.new(self.secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
         headers = {
@@ -162,15 +200,15 @@ class TinyWorker:
             "X-Webhook-Timestamp": stamp,
             "X-Webhook-Signature": signature,
         }
-        request = urllib.request.Request(self.url, data=body, headers=headers, method="POST")  # noqa: S310
+        request = urllib.request.Request(url, data=body, headers=headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310
-                return int(response.status)
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return int(response.status), json.load(response)
         except urllib.error.HTTPError as error:
             with error:
-                return error.code
-        except (OSError, urllib.error.URLError):
-            return 0
+                return error.code, {}
+        except (OSError, ValueError, http.client.HTTPException):
+            return 0, {}
 
 
 def _now_ms() -> int:

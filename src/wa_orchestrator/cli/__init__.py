@@ -46,7 +46,12 @@ _COMMANDS = {
     command.name: command
     for command in (
         _Command("up", "wa_orchestrator.cli.up", "up", "Run the server, with an embedded store and local workers."),
+        _Command("gateway", "wa_orchestrator.cli.gateway", "gateway", "Run only the side that accepts messages."),
+        _Command("dispatcher", "wa_orchestrator.cli.dispatcher", "dispatcher", "Run only the side that paces messages."),
         _Command("sessions", "wa_orchestrator.cli.sessions", "app", "Create, look at, scan, restart, delete sessions."),
+        _Command("send", "wa_orchestrator.cli.send", "send", "Send a message, or many from a CSV file."),
+        _Command("messages", "wa_orchestrator.cli.messages", "app", "List, follow, cancel and redrive messages."),
+        _Command("limits", "wa_orchestrator.cli.limits", "app", "Look at and change how fast phones send."),
         _Command("proxies", "wa_orchestrator.cli.proxies", "app", "Add, look at, check, remove and import proxies."),
         _Command("doctor", "wa_orchestrator.cli.doctor", "doctor", "Check the installation and say what to fix."),
         _Command("phones", "wa_orchestrator.cli.phones", "app", "Simulated phones: scan, write, read."),
@@ -122,6 +127,7 @@ app = typer.Typer(cls=_TopCommand, no_args_is_help=True, pretty_exceptions_enabl
     "wa-orchestrator up\n\n"
     "wa-orchestrator proxies add socks5h://user:pass@proxy.example:1080\n\n"
     "wa-orchestrator sessions create --phone 972501234567 --qr\n\n"
+    'wa-orchestrator send 972507654321 "Hello" --wait\n\n'
     "wa-orchestrator sessions list --json"
 )
 def _top(

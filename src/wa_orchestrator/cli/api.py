@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,15 @@ _TIMEOUT_S = 60.0  # provisioning waits for the worker's start
 class Answer:
     status: int
     data: Any
+    replayed: bool = False  # the server knew the idempotency key: this is the answer of back then
+
+
+@dataclass(frozen=True)
+class Content:
+    """A body that is not our usual JSON object."""
+
+    type: str
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -44,31 +54,51 @@ class Api:
         query: Mapping[str, object] | None = None,
         body: Mapping[str, object] | None = None,
         text: str | None = None,
+        content: Content | None = None,
         timeout_s: float = _TIMEOUT_S,
     ) -> Answer:
         """One request; whatever goes wrong becomes a CliError."""
-        headers, content = {"Accept": "application/json"}, None
+        if body is not None:
+            content = Content("application/json", json.dumps(body).encode())
+        elif text is not None:
+            content = Content("text/plain; charset=utf-8", text.encode())
+        with self._asked(method, _with_query(path, query or {}), content, timeout_s=timeout_s) as response:
+            replayed = response.headers.get("Idempotent-Replayed") == "true"
+            return self._understood(response.status, response.read(), replayed=replayed)
+
+    def lines(self, path: str, content: Content, *, timeout_s: float = _TIMEOUT_S) -> Iterator[Any]:
+        """Posts, and gives the lines of the answer as they come; an error in between comes after the lines before."""
+        with self._asked("POST", path, content, timeout_s=timeout_s) as response:
+            if response.status >= 400:
+                self._understood(response.status, response.read())
+            for line in response:
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    raise self._foreign() from None
+
+    @contextmanager
+    def _asked(
+        self, method: str, path: str, content: Content | None, *, timeout_s: float
+    ) -> Iterator[http.client.HTTPResponse]:
+        parts = _checked_url(self.url)
+        headers = {"Accept": "application/json"}
         if self.key:
             headers["X-Api-Key"] = _sendable(self.key)
-        if body is not None:
-            headers["Content-Type"], content = "application/json", json.dumps(body).encode()
-        elif text is not None:
-            headers["Content-Type"], content = "text/plain; charset=utf-8", text.encode()
-        status, raw = self._exchange(method, _with_query(path, query or {}), content, headers, timeout_s)
-        return self._understood(status, raw)
-
-    def _exchange(
-        self, method: str, path: str, content: bytes | None, headers: dict[str, str], timeout_s: float
-    ) -> tuple[int, bytes]:
-        parts = _checked_url(self.url)
+        if content is not None:
+            headers["Content-Type"] = content.type
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
         try:
-            connection.request(method, parts.path.rstrip("/") + path, body=content, headers=headers)
-            response = connection.getresponse()
-            return response.status, response.read()
+            # a server that refuses a large body hangs up before it has all of it: its answer says why
+            with suppress(BrokenPipeError, ConnectionResetError):
+                body = content.data if content else None
+                connection.request(method, parts.path.rstrip("/") + path, body=body, headers=headers)
+            yield connection.getresponse()
         except TimeoutError:
             raise CliError("SERVER_SILENT", f"The server at {self.url} did not answer in {timeout_s:g} s.") from None
+        except (ConnectionResetError, http.client.IncompleteRead):
+            raise CliError("SERVER_CUT", f"The server at {self.url} hung up before it had answered.") from None
         except http.client.HTTPException:
             raise self._foreign() from None
         except OSError as error:
@@ -80,13 +110,13 @@ class Api:
         finally:
             connection.close()
 
-    def _understood(self, status: int, raw: bytes) -> Answer:
+    def _understood(self, status: int, raw: bytes, *, replayed: bool = False) -> Answer:
         try:
             data = json.loads(raw)
         except ValueError:
             raise self._foreign() from None
         if status < 400:
-            return Answer(status, data)
+            return Answer(status, data, replayed)
         error = data.get("error") if isinstance(data, dict) else None
         if not isinstance(error, dict):
             raise self._foreign()

@@ -16,7 +16,7 @@ from wa_orchestrator.cli.errors import CliError
 from wa_orchestrator.cli.options import JsonFlag, Options, options_of
 from wa_orchestrator.cli.qr import wait_for_code
 
-app = typer.Typer(no_args_is_help=True, help="Simulated phones (only with `up --simulate`).")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Simulated phones (only with `up --simulate`).")
 _TIMEOUT_S = 20.0
 _WAIT_FOR_CODE_S = 30.0
 

@@ -14,6 +14,7 @@ from wa_orchestrator.app import Running, running_server
 from wa_orchestrator.cli.options import options_of
 from wa_orchestrator.installation import write_private
 from wa_orchestrator.logs import configure_logs
+from wa_orchestrator.roles import Roles, read_roles
 from wa_orchestrator.settings import Settings, load_settings
 
 
@@ -30,9 +31,13 @@ def up(
     ready_file: Annotated[
         Path | None, typer.Option(help="Written when ready: JSON with url, apiKey, redisUrl, simulator.")
     ] = None,
+    roles: Annotated[
+        str, typer.Option(help="Which roles run here; leave out what runs elsewhere, as `gateway` or `dispatcher`.")
+    ] = "orchestrator,gateway,dispatcher",
 ) -> None:
     """Run the server: control plane, embedded store (without REDIS_URL) and local workers. Ctrl-C stops all."""
     options = options_of(ctx)
+    wanted = read_roles(roles)
     environ = options.environ()
     settings = load_settings(
         environ, host=host, port=port, data_dir=data_dir or options.data_dir, api_key=options.api_key
@@ -41,15 +46,17 @@ def up(
     if ready_file:
         ready_file.unlink(missing_ok=True)
     proxies = int(environ.get("SIMULATOR_PROXIES", "").strip() or 5)
-    uvloop.run(_serve(settings, simulate=simulate, simulator_proxies=proxies, ready_file=ready_file))
+    uvloop.run(_serve(settings, simulate=simulate, simulator_proxies=proxies, ready_file=ready_file, roles=wanted))
 
 
-async def _serve(settings: Settings, *, simulate: bool, simulator_proxies: int, ready_file: Path | None) -> None:
+async def _serve(
+    settings: Settings, *, simulate: bool, simulator_proxies: int, ready_file: Path | None, roles: Roles
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with running_server(settings, simulate=simulate, simulator_proxies=simulator_proxies) as server:
+    async with running_server(settings, simulate=simulate, simulator_proxies=simulator_proxies, roles=roles) as server:
         _tell(server)
         if ready_file:
             write_private(ready_file, server.ready_file())

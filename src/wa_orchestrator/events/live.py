@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import structlog
 from redis.exceptions import RedisError
 
-from wa_orchestrator.background import wait_or_stop
+from wa_orchestrator.background import unless_stopped, wait_or_stop
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.journal import JournalEntry
 
 log = structlog.get_logger()
 
-_BLOCK_MS = 2000  # how long stopping may take
+_BLOCK_MS = 2000
 _BATCH = 500
 _LONGEST_QUEUE = 1000  # a listener that is further behind is cut off and resumes from its last number
 
@@ -51,7 +51,8 @@ class LiveEvents:
                     # the store was emptied and numbers begin again, from its end.
                     number = number if 0 < number <= last else last
                     sure = True
-                entries = await self._store.journal.wait_after(number, limit=_BATCH, wait_ms=_BLOCK_MS)
+                reading = self._store.journal.wait_after(number, limit=_BATCH, wait_ms=_BLOCK_MS)
+                entries = await unless_stopped(stop, reading) or []
             except asyncio.CancelledError:
                 raise
             except (RedisError, OSError, Exception) as error:

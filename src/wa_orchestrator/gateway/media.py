@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from wa_orchestrator.errors import InvalidBody, MediaNotFound, TooLarge
+from wa_orchestrator.errors import InvalidBody, MediaNotFound, NoMediaFolder, TooLarge
 
 _ID = re.compile(r"^med_[0-9a-f]{24}$")
 
@@ -57,3 +57,19 @@ class MediaStore:
         for file in old:
             file.unlink(missing_ok=True)
         return len(old)
+
+
+class NoMediaStore(MediaStore):
+    """In place of the folder where a gateway runs without one."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(), max_bytes=0)
+
+    async def save(self, chunks: AsyncIterator[bytes]) -> tuple[str, int]:
+        raise NoMediaFolder
+
+    def path(self, media_id: str) -> Path:
+        raise NoMediaFolder
+
+    def remove_old(self, *, older_than_s: float) -> int:
+        return 0

@@ -34,7 +34,7 @@ from wa_orchestrator.http.auth import requires_key
 from wa_orchestrator.http.docs import add_docs
 from wa_orchestrator.http.gate import Gate
 from wa_orchestrator.http.views import ErrorAnswer
-from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.rooms import GatewayRooms, Rooms
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorAnswer} for code in (400, 401, 404, 405, 409, 410, 413, 422, 429, 500, 503)
@@ -44,8 +44,48 @@ _DESCRIPTION = """Looks after many WhatsApp accounts: one isolated worker and on
 Every call needs the key in `X-Api-Key`. Errors have one shape: `{error: {code, message, details?, requestId}}`."""
 
 
-def build_app(rooms: Rooms) -> App:
-    """The whole HTTP side as one ASGI app."""
+def build_app(rooms: Rooms, *, accepts: bool = True) -> App:
+    """The whole HTTP side as one ASGI app; `accepts`: it takes messages too, as a gateway does."""
+    api = _framework(
+        rooms,
+        (sessions.sessions_router(rooms), "/api", "/api/v1"),
+        (session_orders.session_orders_router(rooms), "/api", "/api/v1"),
+        (proxies.proxies_router(rooms), "/api/v1", "/api"),
+        (messages.messages_router(rooms), "/api/v1", "/api"),
+        (limits.limits_router(rooms), "/api/anti-ban", "/api/v1/anti-ban"),
+        (dashboard.dashboard_router(rooms), "/api/v1", "/api"),
+        (live.sse_router(rooms), "/api/v1", "/api"),
+        *([] if accepts else [(_send_elsewhere(), "/api/v1", "/api")]),
+    )
+    api.include_router(live.websocket_router(rooms))
+    _describe_plain_routes(api, worker_routes.openapi_paths(), _send_paths() if accepts else {})
+    front: App = worker_routes.WorkerRoutes(
+        api, intake=rooms.intake, claims=rooms.claims, outcomes=rooms.outcomes, media=rooms.media
+    )
+    return _behind_gate(front, rooms, accepts=accepts)
+
+
+def build_gateway_app(rooms: GatewayRooms) -> App:
+    """The HTTP side of a gateway alone: send, bulk, messages, health."""
+    api = _framework(rooms, (messages.messages_router(rooms), "/api/v1", "/api"))
+    _describe_plain_routes(api, _send_paths())
+    return _behind_gate(api, rooms, accepts=True)
+
+
+def _send_elsewhere() -> APIRouter:
+    """In place of the gateway where it does not run: says so, instead of a bare 404."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.post("/send")
+    @router.post("/send/bulk")
+    async def elsewhere() -> None:
+        raise NotFound("This server takes no messages (up --roles without gateway). Send them to a gateway.")
+
+    return router
+
+
+def _framework(rooms: GatewayRooms, *routers: tuple[APIRouter, str, str]) -> FastAPI:
+    """Guarded routers (each with its two prefixes), health, documents, errors."""
     api = FastAPI(
         title="WhatsApp Orchestrator",
         version=__version__,
@@ -55,21 +95,12 @@ def build_app(rooms: Rooms) -> App:
         redoc_url=None,
     )
     guarded = APIRouter(dependencies=[Depends(requires_key(rooms.settings.api_key))])
-    for router, prefix, other in (
-        (sessions.sessions_router(rooms), "/api", "/api/v1"),
-        (session_orders.session_orders_router(rooms), "/api", "/api/v1"),
-        (proxies.proxies_router(rooms), "/api/v1", "/api"),
-        (messages.messages_router(rooms), "/api/v1", "/api"),
-        (limits.limits_router(rooms), "/api/anti-ban", "/api/v1/anti-ban"),
-        (dashboard.dashboard_router(rooms), "/api/v1", "/api"),
-        (live.sse_router(rooms), "/api/v1", "/api"),
-    ):
+    for router, prefix, other in routers:
         guarded.include_router(router, prefix=prefix)
         # both forms are served; the document shows one
         guarded.include_router(router, prefix=other, include_in_schema=False)
     api.include_router(guarded)
     api.include_router(system.system_router(rooms))
-    api.include_router(live.websocket_router(rooms))
 
     @api.get("/", include_in_schema=False)
     async def front_door() -> RedirectResponse:
@@ -77,21 +108,22 @@ def build_app(rooms: Rooms) -> App:
 
     add_docs(api)
     _handle_errors(api)
-    _describe_worker_routes(api)
-    front: App = worker_routes.WorkerRoutes(
-        api, intake=rooms.intake, claims=rooms.claims, outcomes=rooms.outcomes, media=rooms.media
-    )
-    front = send_routes.SendRoutes(
-        front,
-        gateway=rooms.gateway,
-        clock=rooms.clock,
-        api_key=rooms.settings.api_key,
-        max_body_bytes=rooms.settings.max_body_bytes,
-    )
-    return Gate(front, max_body_bytes=rooms.settings.max_body_bytes, larger=_larger_bodies(rooms))
+    return api
 
 
-def _larger_bodies(rooms: Rooms) -> dict[str, int | None]:
+def _behind_gate(inner: App, rooms: GatewayRooms, *, accepts: bool) -> App:
+    if accepts:
+        inner = send_routes.SendRoutes(
+            inner,
+            gateway=rooms.gateway,
+            clock=rooms.clock,
+            api_key=rooms.settings.api_key,
+            max_body_bytes=rooms.settings.max_body_bytes,
+        )
+    return Gate(inner, max_body_bytes=rooms.settings.max_body_bytes, larger=_larger_bodies(rooms))
+
+
+def _larger_bodies(rooms: GatewayRooms) -> dict[str, int | None]:
     """Routes with bounds of their own; None: a stream that is checked line by line."""
     paths = {f"{prefix}/{path}": bound for prefix in ("/api", "/api/v1")
              for path, bound in (("send/bulk", None), ("media", rooms.settings.max_media_bytes))}  # fmt: skip
@@ -133,21 +165,28 @@ def _explained(error: RequestValidationError) -> OrchestratorError:
     if any(item["type"] == "json_invalid" for item in found):
         return InvalidJson()
     fields = [
-        {"field": ".".join(str(part) for part in item["loc"][1:]) or str(item["loc"][0]), "problem": item["msg"]}
+        {
+            "field": ".".join(str(part) for part in item["loc"][1:]) or str(item["loc"][0]),
+            "problem": "there is no such field" if item["type"] == "extra_forbidden" else item["msg"],
+        }
         for item in found[:20]
     ]
     first = fields[0]
     return InvalidBody(f"{first['field']}: {first['problem']}.", details={"field": first["field"], "fields": fields})
 
 
-def _describe_worker_routes(api: FastAPI) -> None:
+def _send_paths() -> dict[str, object]:
+    return send_routes.openapi_paths(worker_routes.error_answers(), worker_routes.schema_of)
+
+
+def _describe_plain_routes(api: FastAPI, *paths: dict[str, object]) -> None:
+    """The document also shows what is served in front of the framework."""
     original = api.openapi
 
-    def with_worker_routes() -> dict[str, Any]:
+    def with_plain_routes() -> dict[str, Any]:
         document = original()
-        document["paths"].update(worker_routes.openapi_paths())
-        answers = worker_routes.error_answers()
-        document["paths"].update(send_routes.openapi_paths(answers, worker_routes.schema_of))
+        for more in paths:
+            document["paths"].update(more)
         return document
 
-    api.openapi = with_worker_routes  # type: ignore[method-assign]
+    api.openapi = with_plain_routes  # type: ignore[method-assign]

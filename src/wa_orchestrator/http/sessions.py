@@ -14,6 +14,7 @@ from wa_orchestrator.errors import (
     InvalidProxy,
     QrNotReady,
     SessionNotFound,
+    SessionNotRunning,
 )
 from wa_orchestrator.http import views
 from wa_orchestrator.http.qr_image import qr_data_url, qr_png, qr_svg
@@ -23,6 +24,7 @@ from wa_orchestrator.model.session import Session, Status, Wanted, checked_sessi
 from wa_orchestrator.model.trust import trust_of
 from wa_orchestrator.rooms import Rooms
 
+_CURSOR = r"^([0-9]{1,15}\.[A-Za-z0-9_-]{1,64})?$"
 _PICTURES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/png": {}, "image/svg+xml": {}, "text/plain": {}}, "description": "The code"}
 }
@@ -91,20 +93,22 @@ def sessions_router(rooms: Rooms) -> APIRouter:
         status: Status | None = None,
         search: Annotated[str, Query(max_length=200)] = "",
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-        cursor: Annotated[str, Query(max_length=64, description="`nextCursor` of the page before")] = "",
+        cursor: Annotated[
+            str, Query(max_length=80, pattern=_CURSOR, description="`nextCursor` of the page before")
+        ] = "",
     ) -> views.SessionList:
         found = [
             s
             for s in await store.sessions.all()
             if s.wanted is not Wanted.DELETED and (status is None or s.status is status) and _matches(s, search)
         ]
-        start = next((i + 1 for i, s in enumerate(found) if s.session_id == cursor), 0) if cursor else 0
-        page = found[start : start + limit]
-        more = start + limit < len(found)
+        # by place in the order, not by the session itself: it may have been deleted since
+        rest = [s for s in found if _place(s) > _read_cursor(cursor)] if cursor else found
+        page = rest[:limit]
         return views.SessionList(
             sessions=list(await asyncio.gather(*(look.view(s) for s in page))),
             total=len(found),
-            next_cursor=page[-1].session_id if more and page else None,
+            next_cursor="{}.{}".format(*_place(page[-1])) if len(rest) > limit else None,
         )
 
     @router.get("/sessions/{session_id}", summary="Look at a session")
@@ -112,7 +116,9 @@ def sessions_router(rooms: Rooms) -> APIRouter:
     async def get_session(session_id: str) -> views.SessionView:
         return await look.view(await look.known(session_id))
 
-    @router.get("/sessions/{session_id}/qr", response_model=views.QrView, responses=_PICTURES)
+    @router.get(
+        "/sessions/{session_id}/qr", response_model=views.QrView, responses=_PICTURES, summary="The code to scan"
+    )
     async def get_qr(session_id: str, format: Literal["json", "png", "svg", "raw"] = "json") -> Any:  # noqa: A002
         """The code to scan. It changes every 20 to 60 seconds."""
         session = await look.known(session_id)
@@ -120,6 +126,8 @@ def sessions_router(rooms: Rooms) -> APIRouter:
             raise AlreadyConnected
         code = await store.sessions.qr(session_id)
         if code is None:
+            if session.wanted is not Wanted.RUNNING:
+                raise SessionNotRunning
             raise QrNotReady
         text: str = code["qr"]
         match format:
@@ -181,6 +189,15 @@ def proxy_in(text: str, *, field: str) -> ProxyAddress:
         return parse_proxy(text)
     except InvalidProxy as error:
         raise InvalidProxy(error.message, details={"field": field}) from None
+
+
+def _place(session: Session) -> tuple[int, str]:
+    return session.created_at, session.session_id
+
+
+def _read_cursor(cursor: str) -> tuple[int, str]:
+    created, _, session_id = cursor.partition(".")
+    return int(created), session_id
 
 
 def _matches(session: Session, search: str) -> bool:

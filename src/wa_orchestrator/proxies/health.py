@@ -35,6 +35,8 @@ class ProxyHealth:
         now = self._clock.now_ms()
         due = [proxy for proxy in await self._store.proxies.all() if proxy.next_check_at <= now]
         await asyncio.gather(*(self._check(proxy) for proxy in due))
+        if due:
+            await self._pool.go_on_draining()
 
     async def _check(self, proxy: Proxy) -> None:
         async with self._slots:

@@ -106,12 +106,14 @@ class ProxyPool:
                 )
                 await self._lifecycle.ensure(session_id)
 
-    async def move_away(self, proxy_id: str, sessions: list[str], *, reason: str) -> int:
-        """Moves sessions to other proxies, one after the other; those that find none wait."""
+    async def move_away(self, proxy_id: str, sessions: list[str], *, reason: str, healthy: bool = False) -> int:
+        """Moves sessions to other proxies, one after the other; those that find none wait, or stay if it is healthy."""
         moved = 0
         for session_id in sessions:
             try:
-                answer = await self._store.sessions.move(session_id, reason=reason, from_proxy=proxy_id)
+                answer = await self._store.sessions.move(
+                    session_id, reason=reason, from_proxy=proxy_id, healthy=healthy
+                )
                 if answer["moved"] or answer["waiting"]:
                     log.info("session_moved", session_id=session_id, to=answer["proxy"], waiting=answer["waiting"])
                     await self._lifecycle.ensure(session_id)
@@ -127,7 +129,7 @@ class ProxyPool:
             if session is None:
                 continue
             home = await self._store.proxies.get(session.proxy_id) if session.proxy_id else None
-            if home and home.status is ProxyStatus.ACTIVE:
+            if home and home.status is ProxyStatus.ACTIVE and not home.draining:
                 await self._store.sessions.stop_waiting(session_id)
                 await self._lifecycle.ensure(session_id)
             else:
@@ -138,5 +140,13 @@ class ProxyPool:
         sessions = await self._store.proxies.remove(proxy_id, drain=drain)
         if not sessions:
             return 0
-        await self.move_away(proxy_id, sessions, reason="DRAIN")
+        proxy = await self._store.proxies.get(proxy_id)
+        works = proxy is not None and proxy.status is ProxyStatus.ACTIVE
+        await self.move_away(proxy_id, sessions, reason="DRAIN", healthy=works)
         return len(await self._store.proxies.remove(proxy_id, drain=True))
+
+    async def go_on_draining(self) -> None:
+        """Proxies that could not be emptied at once: a slot may be free elsewhere by now."""
+        for proxy in await self._store.proxies.all():
+            if proxy.draining:
+                await self.remove(proxy.proxy_id, drain=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -195,7 +196,10 @@ class ProcessRunner:
 
     # ---------------------------------------------------------------------------------------------- watching
     def _enter(self, worker: RunningWorker, process: Detached) -> _Entry:
-        watcher = asyncio.create_task(self._watch(worker, process), name=f"watch {worker.session_id}")
+        # a context of its own: the request that happened to start it is not the cause of its end
+        watcher = asyncio.create_task(
+            self._watch(worker, process), name=f"watch {worker.session_id}", context=contextvars.Context()
+        )
         entry = _Entry(worker=worker, process=process, watcher=watcher)
         self._entries[worker.session_id] = entry
         return entry

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from pathlib import Path
 
 import structlog
 
@@ -189,12 +190,12 @@ def _extra_env(settings: Settings) -> dict[str, str]:
         ("WA_WEBSOCKET_URL", settings.wa_websocket_url),
         ("WA_ROOT_PUBLIC_KEY", settings.wa_root_public_key),
         ("WA_VERSION", settings.wa_version),
-        ("NODE_EXTRA_CA_CERTS", settings.wa_ca_file),
+        ("NODE_EXTRA_CA_CERTS", str(Path(settings.wa_ca_file).absolute()) if settings.wa_ca_file else ""),
     ):
         if text:
             extra[name] = text
     if settings.log_level != "info":
-        extra["LOG_LEVEL"] = settings.log_level
+        extra["LOG_LEVEL"] = {"warning": "warn"}.get(settings.log_level, settings.log_level)  # as Node says it
     if settings.max_media_bytes != 64 << 20:
         extra["MAX_MEDIA_BYTES"] = str(settings.max_media_bytes)
     for word in settings.worker_env.split():

@@ -23,6 +23,9 @@ log = structlog.get_logger()
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _HOUSEKEEPING_S = 3600.0
+# Exit codes of the worker that a restart cannot cure (docs/reference/worker-protocol.md).
+_HOPELESS = {64: "WORKER_SETTINGS", 65: "CREDENTIALS_UNREADABLE"}
+_CRASH_LOOP = 10  # about two minutes of restarts
 _SAYS_IT_LIVES = {Status.CONNECTED, Status.QR_READY}
 
 
@@ -40,11 +43,13 @@ class Reconciler:
         self._clock = clock
         self.wake = asyncio.Event()
         self._crashes: dict[str, int] = {}
+        self._exit_codes: dict[str, int | None] = {}
         self._not_before: dict[str, float] = {}
         self._next_housekeeping = 0.0
         runner.on_exit(self._worker_ended)
 
     def _worker_ended(self, ended: WorkerExit) -> None:
+        self._exit_codes[ended.session_id] = ended.exit_code
         if ended.exit_code != 0:  # 0: it was asked to end
             crashes = self._crashes.get(ended.session_id, 0) + 1
             self._crashes[ended.session_id] = crashes
@@ -91,6 +96,10 @@ class Reconciler:
             if step is Step.START:
                 if session.status in _SAYS_IT_LIVES:
                     await self._store.sessions.begin_run(session_id, reason="WORKER_DIED")
+                if reason := self._hopeless(session_id):
+                    log.error("session_given_up", session_id=session_id, reason=reason)
+                    await self._store.sessions.end(session_id, reason=reason)
+                    continue
                 if starts <= 0 or time.monotonic() < self._not_before.get(session_id, 0.0):
                     continue
                 starts -= 1
@@ -101,6 +110,16 @@ class Reconciler:
         for session_id in running.keys() - known - half_made:
             log.warning("unknown_worker_stopped", session_id=session_id)
             await self._ensure(session_id)
+
+    def _hopeless(self, session_id: str) -> str:
+        """Why starting it again makes no sense; said once, then an operator's start counts from zero."""
+        reason = _HOPELESS.get(self._exit_codes.get(session_id) or 0, "")
+        if not reason and self._crashes.get(session_id, 0) >= _CRASH_LOOP:
+            reason = "CRASH_LOOP"
+        if reason:
+            self._crashes.pop(session_id, None)
+            self._exit_codes.pop(session_id, None)
+        return reason
 
     async def _ensure(self, session_id: str) -> None:
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from wa_orchestrator.clock import iso
 from wa_orchestrator.store import keys
 from wa_orchestrator.store.connection import Connection
 
@@ -25,7 +26,7 @@ class JournalEntry:
             "number": self.number,
             "type": self.type,
             "sessionId": self.session_id or None,
-            "timestamp": self.at,
+            "timestamp": iso(self.at),
             "data": self.data,
         }
 

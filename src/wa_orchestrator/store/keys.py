@@ -34,7 +34,7 @@ SESSION_QR = Key("session_qr", "session:qr:{}", "string", _WORKERS, "until the c
                  "JSON {qr, expiresAt}")  # fmt: skip
 SESSION_EVENTS = Key("session_events", "session:events:{}", "stream", _EVENTS, "newest 500; until deleted",
                      "what happened to this session; entry ids are journal numbers")  # fmt: skip
-SESSION_LOCK = Key("session_lock", "session:{}:lock", "string", _REGISTRY, "a minute, renewed",
+SESSION_LOCK = Key("session_lock", "session:{}:lock", "string", _REGISTRY, "30 seconds, renewed",
                    "token of the process that starts or stops this session's worker")  # fmt: skip
 SESSION_COMMANDS = Key("session_commands", "session:commands:{}", "hash", _WORKERS, "until answered; an hour",
                        "commands the worker has not answered yet")  # fmt: skip

@@ -161,9 +161,17 @@ class SessionStore:
         )
         return bool(answer["changed"])
 
-    async def move(self, session_id: str, *, reason: str, from_proxy: str = "", to_proxy: str = "") -> dict[str, Any]:
+    async def move(
+        self, session_id: str, *, reason: str, from_proxy: str = "", to_proxy: str = "", healthy: bool = False
+    ) -> dict[str, Any]:
         """To another proxy. `from_proxy` makes a repeat harmless; without `to_proxy` the least loaded is chosen."""
-        return await self._run("move_session", id=session_id, reason=reason, to=to_proxy, **{"from": from_proxy})
+        return await self._run(
+            "move_session", id=session_id, reason=reason, to=to_proxy, healthy=healthy, **{"from": from_proxy}
+        )
+
+    async def end(self, session_id: str, *, reason: str) -> None:
+        """It cannot run as it is: `failed`, until the operator starts it again. Its slot stays."""
+        await self._run("end_session", id=session_id, reason=reason)
 
     async def begin_run(self, session_id: str, *, reason: str) -> None:
         """Nothing that an earlier run reported counts any more: the session is not connected until it says so."""

@@ -26,7 +26,8 @@ log = structlog.get_logger()
 
 _decoder = msgspec.json.Decoder(WorkerEvent)
 # outcomes of CONNECTED after which the worker must not go on as it is
-_FOLLOW_UP = {"moved", "wrong_phone", "phone_full", "sticky_full"}
+_ENDED = {"wrong_phone", "phone_full", "sticky_full"}
+_FOLLOW_UP = {"moved", *_ENDED}
 
 
 class Intake:
@@ -94,8 +95,9 @@ class Intake:
         if await self._store.sessions.was_deleted(event.session_id):
             raise SessionDeleted
         outcome = await self._store.sessions.bind(event.session_id, number, meaning.connected)
-        log.info(
-            "session_connected",
+        tell = log.warning if outcome in _ENDED else log.info
+        tell(
+            "session_not_accepted" if outcome in _ENDED else "session_connected",
             session_id=event.session_id,
             phone=short_phone(meaning.connected.phone),
             outcome=outcome,

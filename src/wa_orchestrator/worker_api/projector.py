@@ -132,7 +132,8 @@ def _last_disconnect(event: WorkerEvent, reason: str) -> dict[str, str | int]:
 
 def _disconnected(event: WorkerEvent, _now_ms: int) -> Meaning:
     code, said = _code(event), _text(event, "reason")
-    fields = _last_disconnect(event, said or "unknown")
+    # 515 is how every pairing ends, not something that went wrong
+    fields = {} if code == 515 else _last_disconnect(event, said or "unknown")
     if event.data.get("isProxyError") is True or said == "proxy_error":
         return _proxy_trouble(event, said or "proxy_error", fields)
     if event.data.get("isLoggedOut", code == 401) is True:

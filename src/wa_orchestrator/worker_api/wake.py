@@ -7,12 +7,12 @@ from collections import defaultdict
 
 import structlog
 
-from wa_orchestrator.background import wait_or_stop
+from wa_orchestrator.background import unless_stopped, wait_or_stop
 from wa_orchestrator.store import Store, keys
 
 log = structlog.get_logger()
 
-_LOOK_AT_STOP_S = 1.0
+_WAIT_S = 30.0
 
 
 class Wake:
@@ -38,7 +38,7 @@ class Wake:
             # something may have been told while nobody listened
             self._wake_all()
             while not stop.is_set():
-                message = await channel.get_message(timeout=_LOOK_AT_STOP_S)
+                message = await unless_stopped(stop, channel.get_message(timeout=_WAIT_S))
                 if message is not None:
                     for event in self._waiting.get(str(message["data"]), ()):
                         event.set()

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 import redis
 
 from support.system import Refused, System, wait_for
+from wa_orchestrator.settings import load_settings
+from wa_orchestrator.worker_program import worker_program
 
 
 def test_a_scanned_session_is_connected_and_bound_through_its_proxy(system: System, phone: str) -> None:
@@ -22,14 +28,16 @@ def test_a_scanned_session_is_connected_and_bound_through_its_proxy(system: Syst
         assert store.exists(f"session:temp:{session_id}") == 0
     stats = system.simulator.get("/stats")
     proxy = next(p for p in stats["proxies"] if p["port"] == session["proxy"]["port"])
-    asked = {(request["host"], request.get("atyp", "domain")) for request in proxy["requests"]}
-    assert any(host == "localhost" for host, _ in asked), "the proxy was asked for the name, not for an address"
+    asked = {request["host"] for request in proxy["hosts"]}
+    assert asked == {"localhost"}, "the proxy was asked for the name, not for an address"
 
 
 def test_the_exit_address_is_the_proxys_own(system: System, phone: str) -> None:
-    system.connected(phone)
+    session_id = system.connected(phone)
     (device,) = system.simulator.get(f"/phones/{phone}")["devices"]
-    assert str(device["address"]).startswith("127.0.1."), "the server saw the proxy, not this machine's usual address"
+    port = system.proxy_port(session_id)
+    proxy = next(p for p in system.simulator.get("/stats")["proxies"] if p["port"] == port)
+    assert device["remoteAddress"] == proxy["exitAddress"], "the server saw the proxy, not this machine's own address"
 
 
 def test_a_restarted_session_needs_no_new_scan(system: System, phone: str) -> None:
@@ -105,11 +113,32 @@ def test_logout_unlinks_at_whatsapp(system: System, phone: str) -> None:
     assert system.simulator.get(f"/phones/{phone}")["devices"] == []
 
 
-def test_the_same_credentials_elsewhere_end_the_session_without_a_fight(system: System, phone: str) -> None:
+def test_the_same_credentials_elsewhere_end_the_session_without_a_fight(
+    system: System, phone: str, tmp_path: Path
+) -> None:
     session_id = system.connected(phone)
-    system.fault(streamError="conflict", phone=phone)
-    session = system.wait_status(session_id, "failed")
-    assert session["reason"] == "REPLACED"
-    logins = system.simulator.get("/stats")["logins"]
-    wait_for(lambda: system.session(session_id)["status"] == "failed", what="it stays ended")
-    assert system.simulator.get("/stats")["logins"] == logins, "it does not log in again"
+    elsewhere = tmp_path / "sessions"
+    shutil.copytree(system.data / "sessions" / session_id, elsewhere / session_id)
+    thief = start_worker_elsewhere(system, session_id, elsewhere, log=tmp_path / "thief.log")
+    try:
+        session = system.wait_status(session_id, "failed")
+        assert session["reason"] == "REPLACED"
+        logins = system.simulator.get("/stats")["logins"]
+        time.sleep(3)  # long enough for several reconnects, were there any
+        assert system.simulator.get("/stats")["logins"] == logins, "the loser does not log in again"
+        assert system.session(session_id)["status"] == "failed"
+    finally:
+        thief.kill()
+        thief.wait()
+
+
+def start_worker_elsewhere(system: System, session_id: str, folder: Path, *, log: Path) -> subprocess.Popen[bytes]:
+    """A second worker on a copy of the credentials, as if the folder had been restored on another server."""
+    port = system.proxy_port(session_id)
+    proxy = next(url for url in system.ready["simulator"]["proxies"] if url.endswith(f":{port}"))
+    environ = Path(f"/proc/{system.worker_pid(session_id)}/environ").read_bytes().decode().split("\0")
+    env = dict(entry.split("=", 1) for entry in environ if "=" in entry)
+    env |= {"SESSIONS_DIR": str(folder), "PROXY_URL": proxy, "WEBHOOK_URL": "http://127.0.0.1:9/api/webhook"}
+    program = worker_program(load_settings({}))
+    with log.open("wb") as out:
+        return subprocess.Popen(program.command, env=env, stdout=out, stderr=out, stdin=subprocess.DEVNULL)

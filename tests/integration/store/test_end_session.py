@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.registry import PHONE, add_proxies, assert_sound, connect, reserve
 
+from support.registry import PHONE, add_proxies, assert_sound, connect, reserve
 from wa_orchestrator import errors
 from wa_orchestrator.clock import ManualClock
 from wa_orchestrator.model.session import Status, Wanted

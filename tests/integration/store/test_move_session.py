@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.registry import PHONE, add_proxies, assert_sound, connect, reserve
 
+from support.registry import PHONE, add_proxies, assert_sound, connect, reserve
 from wa_orchestrator import errors
 from wa_orchestrator.model.proxy import ProxyStatus
 from wa_orchestrator.model.session import Status
@@ -73,7 +73,7 @@ async def test_moving_to_a_named_proxy_checks_it(store: Store) -> None:
 
 
 async def test_all_sessions_of_a_phone_follow_to_one_proxy(store: Store) -> None:
-    first, *_ = await add_proxies(store, 3)
+    await add_proxies(store, 3)
     made = [await reserve(store, phone=PHONE, allow_additional=True) for _ in range(3)]
     home = made[0].proxy_id
     for m in made:

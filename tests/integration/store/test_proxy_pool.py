@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.registry import PHONE, add_proxies, address, assert_sound, connect, reserve
 
+from support.registry import PHONE, add_proxies, address, assert_sound, connect, reserve
 from wa_orchestrator import errors
 from wa_orchestrator.clock import ManualClock
 from wa_orchestrator.model.proxy import ProxyStatus

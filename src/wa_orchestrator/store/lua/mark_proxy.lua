@@ -15,6 +15,7 @@ if A.status == 'bad' then
   end
 elseif A.status == 'active' then
   redis.call('DEL', K.proxy_bad_at(A.id))
+  if not given(A.error) then redis.call('HDEL', K.proxy(A.id), 'lastError', 'lastErrorKind', 'lastErrorAt') end
   if was ~= 'active' then note('proxy.recovered', '', {proxy = A.id}) end
 end
 refresh_proxy(A.id)

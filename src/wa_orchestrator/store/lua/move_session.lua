@@ -1,6 +1,7 @@
 -- Moves a session to another proxy: slot, binding and session in one step. Its worker must be restarted there.
--- ARGV {now, id, from?, to?, reason, cap, status}
--- from: only if it is still there (a second failover of the same fault changes nothing). to: empty chooses.
+-- ARGV {now, id, from?, to?, reason, cap, healthy?}
+-- from: only if it is still there (a second failover of the same fault changes nothing). to: empty chooses. healthy: the present proxy
+-- works, so without a free slot elsewhere nothing changes.
 -- RETURNS {moved, proxy, waiting} | SESSION_NOT_FOUND | PROXY_NOT_FOUND | PROXY_BAD | PROXY_FULL
 --         | PHONE_ON_OTHER_PROXY
 if not session_exists(A.id) then return refuse('SESSION_NOT_FOUND') end
@@ -34,11 +35,14 @@ else
   end
 end
 
+-- given by hand for a phone that was never linked: another exit address would be a surprise, so it waits for this one
+local insists = not given(A.to) and not linked and session_get(A.id, 'pinned') == '1' and not A.healthy
+if insists then target = nil end
 if not target then
-  -- an ended session waits for nothing
-  if not running then return reply({moved = false, proxy = current, waiting = false}) end
+  -- an ended session waits for nothing; one whose proxy works stays where it is
+  if not running or A.healthy then return reply({moved = false, proxy = current, waiting = false}) end
   redis.call('SADD', K.sessions_waiting(), A.id)
-  move_to(A.id, 'disconnected', 'NO_PROXY_AVAILABLE')
+  move_to(A.id, 'disconnected', insists and 'GIVEN_PROXY_FAILED' or 'NO_PROXY_AVAILABLE')
   return reply({moved = false, proxy = current, waiting = true})
 end
 

@@ -16,7 +16,8 @@ end
 local phone = given(A.phone) and A.phone or ''
 local others = phone ~= '' and live_sessions_of(phone) or {}
 if #others > 0 and (not A.allowAdditional or #others >= A.maxPerPhone) then
-  return refuse('PHONE_ALREADY_REGISTERED', {sessionId = others[1], sessions = others})
+  return refuse('PHONE_ALREADY_REGISTERED', {sessionId = others[1], sessions = others,
+    message = 'This phone is already on the live session ' .. others[1] .. '.'})
 end
 
 -- 1. the proxy given by hand  2. the phone's own  3. the least loaded

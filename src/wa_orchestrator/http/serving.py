@@ -1,0 +1,78 @@
+"""Serves an ASGI app on a socket of ours until told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from wa_orchestrator.errors import SettingsError
+from wa_orchestrator.http.asgi import App
+
+_HTTP_STOP_S = 5
+
+
+class _Http(uvicorn.Server):
+    """Leaves the signals to us: workers are stopped before the HTTP side they report to."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Serving:
+    def __init__(self, server: _Http, task: asyncio.Task[None]) -> None:
+        self._server = server
+        self._task = task
+
+    async def end(self) -> None:
+        self._server.should_exit = True
+        await asyncio.wait([self._task], timeout=_HTTP_STOP_S * 2)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise SettingsError(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port or ORCH_PORT."
+        ) from error
+    listening.set_inheritable(False)
+    return listening
+
+
+def url_of(host: str, port: int) -> str:
+    """An address to connect to, for one to listen on."""
+    if host in {"0.0.0.0", ""}:  # noqa: S104 - compared, not bound
+        host = "127.0.0.1"
+    elif host == "::":
+        host = "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def serve(app: App, listening: socket.socket) -> Serving:
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=_HTTP_STOP_S,
+        timeout_keep_alive=75,
+        ws_max_size=65536,
+    )
+    server = _Http(config)
+    task = asyncio.create_task(server.serve(sockets=[listening]), name="http")
+    while not server.started:
+        if task.done():
+            task.result()
+            raise SettingsError("The HTTP side did not start; the log says why.")
+        await asyncio.sleep(0.01)
+    return Serving(server, task)
