@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import aiohttp
 
@@ -71,7 +71,7 @@ class ControlPlane:
         body: Any = None,
         *,
         key: str | None = API_KEY,
-        raw: bytes | AsyncIterator[bytes] | None = None,
+        raw: bytes | IO[bytes] | AsyncIterator[bytes] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
         sent = dict(headers or {})

@@ -47,7 +47,9 @@ _COMMANDS = {
     for command in (
         _Command("up", "wa_orchestrator.cli.up", "up", "Run the server, with an embedded store and local workers."),
         _Command("gateway", "wa_orchestrator.cli.gateway", "gateway", "Run only the side that accepts messages."),
-        _Command("dispatcher", "wa_orchestrator.cli.dispatcher", "dispatcher", "Run only the side that paces messages."),
+        _Command(
+            "dispatcher", "wa_orchestrator.cli.dispatcher", "dispatcher", "Run only the side that paces messages."
+        ),
         _Command("sessions", "wa_orchestrator.cli.sessions", "app", "Create, look at, scan, restart, delete sessions."),
         _Command("send", "wa_orchestrator.cli.send", "send", "Send a message, or many from a CSV file."),
         _Command("messages", "wa_orchestrator.cli.messages", "app", "List, follow, cancel and redrive messages."),

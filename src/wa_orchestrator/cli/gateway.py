@@ -32,7 +32,9 @@ def gateway(
 
     Example: wa-orchestrator gateway --port 3002 --data-dir ./data
     """
-    run_role(options_of(ctx), running_gateway, tell=_tell, data_dir=data_dir, ready_file=ready_file, host=host, port=port)
+    run_role(
+        options_of(ctx), running_gateway, tell=_tell, data_dir=data_dir, ready_file=ready_file, host=host, port=port
+    )
 
 
 def _tell(running: RunningRole) -> None:

@@ -21,7 +21,7 @@ def plan_lane(effective: Effective, *, first_connected_at: int | None, now_ms: i
     limits = effective.limits
     zone = ZoneInfo(limits.timezone)
     today = _local(now_ms, zone).date()
-    day_ends_at = _instant(today + timedelta(days=1), 0, zone)
+    day_ends_at = _first_instant(today + timedelta(days=1), 0, zone)
     opens_at, closes_at = sending_window(limits.hours, zone, now_ms)
     turning_points = [day_ends_at, closes_at]
     if (older_at := next_trust_change(first_connected_at, now_ms)) is not None:
@@ -37,7 +37,9 @@ def plan_lane(effective: Effective, *, first_connected_at: int | None, now_ms: i
         burst_pause_ms=limits.burst.pause_ms if limits.burst else 0,
         opens_at=opens_at,
         closes_at=closes_at,
+        next_opens_at=max(day_ends_at, sending_window(limits.hours, zone, day_ends_at)[0]),
         day_key=today.isoformat(),
+        day_starts_at=_first_instant(today, 0, zone),
         day_ends_at=day_ends_at,
         replan_at=min(turning_points),
     )
@@ -45,15 +47,16 @@ def plan_lane(effective: Effective, *, first_connected_at: int | None, now_ms: i
 
 def sending_window(hours: Hours | None, zone: ZoneInfo, now_ms: int) -> tuple[int, int]:
     """The window that is open now, or else the next one: (opens at, closes at)."""
-    if hours is None:
-        # no hours: one endless window; a day is enough, it is planned again at midnight anyway
-        return now_ms, now_ms + 2 * _DAY_MS
     today = _local(now_ms, zone).date()
+    if hours is None or (hours.opens, hours.closes) == (0, 24 * 60):
+        # no hours: one endless window; two days are enough, it is planned again at midnight anyway
+        return _first_instant(today, 0, zone), now_ms + 2 * _DAY_MS
     for offset in (-1, 0, 1, 2):
         day = today + timedelta(days=offset)
         overnight = hours.closes <= hours.opens
-        opens = _instant(day, hours.opens, zone)
-        closes = _instant(day + timedelta(days=1) if overnight else day, hours.closes, zone)
+        # where the clock shows a time twice, the hours begin at the second and end at the first
+        opens = _last_instant(day, hours.opens, zone)
+        closes = _first_instant(day + timedelta(days=1) if overnight else day, hours.closes, zone)
         # a clock change can swallow a short window
         if closes > now_ms and closes > opens:
             return opens, closes
@@ -77,8 +80,31 @@ def _local(now_ms: int, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(zone)
 
 
-def _instant(day: date, minutes: int, zone: ZoneInfo) -> int:
-    """A local wall-clock time as an instant. A time that a clock change skips counts as the moment after the skip."""
-    local = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(minutes=minutes)
+def _first_instant(day: date, minutes: int, zone: ZoneInfo) -> int:
+    """A local wall-clock time as an instant; the first where it comes twice, the moment of the change where it is
+    skipped."""
+    return min(_instants(day, minutes, zone))
+
+
+def _last_instant(day: date, minutes: int, zone: ZoneInfo) -> int:
+    return max(_instants(day, minutes, zone))
+
+
+def _instants(day: date, minutes: int, zone: ZoneInfo) -> tuple[int, int]:
     # adding to an aware datetime moves the wall clock, which is what is meant here
-    return int(local.astimezone(UTC).timestamp() * 1000)
+    wall = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(minutes=minutes)
+    before, after = (int(wall.replace(fold=fold).astimezone(UTC).timestamp() * 1000) for fold in (0, 1))
+    if before <= after:
+        return before, after
+    # skipped: the two readings lie around the change by the length of the skip; find it to the minute
+    while _wall(after, zone) < _wall(before, zone) and before - after > 60_000:
+        middle = (before + after) // 120_000 * 60_000
+        if _local(middle, zone).utcoffset() == _local(before, zone).utcoffset():
+            before = middle
+        else:
+            after = middle
+    return before, before
+
+
+def _wall(at_ms: int, zone: ZoneInfo) -> datetime:
+    return _local(at_ms, zone).replace(tzinfo=None)

@@ -19,9 +19,10 @@ class Planner:
         self._clock = clock
 
     async def plan(self, lane: str) -> None:
+        version = await self._store.lanes.plan_version(lane)
         effective, _, first = await self.effective(lane)
         plan = plan_lane(effective, first_connected_at=first, now_ms=self._clock.now_ms())
-        await self._store.lanes.write_plan(lane, plan)
+        await self._store.lanes.write_plan(lane, plan, version=version)
 
     async def effective(self, lane: str) -> tuple[Effective, Trust, int | None]:
         """The limits of a phone now. Several sessions of one phone share one budget: their overrides all count."""

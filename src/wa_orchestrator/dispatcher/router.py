@@ -42,14 +42,18 @@ class Router:
         talked = dict(zip([j.message_id for j in free],
                           await self._store.lanes.last_talked([j.recipient for j in free]), strict=True))  # fmt: skip
         moves: list[dict[str, Any]] = []
+        chosen_for: dict[str, str] = {}  # earlier in this list: messages to one recipient stay together
         for job in jobs:
             if job.phone:
                 moves.append({"id": job.message_id, "lane": job.phone})
             elif job.session_id:
                 moves.append(self._of_session(job, await self._store.sessions.get(job.session_id)))
-            elif chosen := choose_sender(candidates, last_talked=talked[job.message_id]):
+            elif chosen := choose_sender(
+                candidates, last_talked=chosen_for.get(job.recipient, talked[job.message_id])
+            ):
                 candidates = with_one_less(candidates, chosen)
-                moves.append({"id": job.message_id, "lane": chosen.phone})
+                chosen_for[job.recipient] = chosen.session_id
+                moves.append({"id": job.message_id, "lane": chosen.phone, "session": chosen.session_id})
             else:
                 moves.append(self._later(job, "NO_SESSION_CONNECTED"))
         return moves

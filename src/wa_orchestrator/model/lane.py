@@ -17,6 +17,8 @@ class LanePlan:
     burst_pause_ms: int
     opens_at: int
     closes_at: int
+    next_opens_at: int  # the first moment of the next day at which it may send
     day_key: str
+    day_starts_at: int
     day_ends_at: int
     replan_at: int

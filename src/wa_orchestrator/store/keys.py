@@ -99,7 +99,7 @@ QUEUE_SIZE = Key("queue_size", "queue:size:{}", "set", _DISPATCHER, "while not e
 LANE = Key("lane", "lane:{}", "hash", _DISPATCHER, "until the phone is forgotten",
            "a phone's pacing: limits, instants, counts, next due time")  # fmt: skip
 LANE_MINUTE = Key("lane_minute", "lane:minute:{}", "list", _DISPATCHER, "as long as the per-minute limit",
-                  "times of the last messages, newest first")  # fmt: skip
+                  "times of the last sends, newest first")  # fmt: skip
 LANE_INFLIGHT = Key("lane_inflight", "lane:inflight:{}", "set", _DISPATCHER, "while not empty",
                     "messages in the outbox or with a worker")  # fmt: skip
 LANES_DUE = Key("lanes_due", "lanes:due", "sorted set", _DISPATCHER, "while not empty", "phones by next due time")
@@ -109,8 +109,10 @@ SESSION_OUTBOX = Key("session_outbox", "session:outbox:{}", "sorted set", _DISPA
 CLAIMS_EXPIRING = Key("claims_expiring", "claims:expiring", "sorted set", _WORKERS, "while not empty",
                       "claimed messages by the end of their lease")  # fmt: skip
 OUTBOX_RETRIES = Key("outbox_retries", "outbox:retries", "sorted set", _DISPATCHER, "while not empty",
-                     "sessions by the time a retried message becomes claimable")  # fmt: skip
+                     "sessions by the time their outbox is looked at again: a retry is due, or nobody claimed")  # fmt: skip
 CLAIMS_TOKEN = Key("claims_token", "claims:token", "string", _WORKERS, _FOR_EVER, "last fencing token given")
+ROUTED = Key("routed", "routed:{}", "string", _DISPATCHER, "a day, or until something was sent to it",
+             "session chosen for a recipient whose messages still wait")  # fmt: skip
 RECIPIENT = Key("recipient", "recipient:{}", "string", _DISPATCHER, "90 days", "session that last talked to it")
 STATS_DAY = Key("stats_day", "stats:day:{}", "hash", _DISPATCHER, "40 days", "accepted, sent, failed … of a day")
 STATS_MINUTE = Key("stats_minute", "stats:minute:{}", "hash", _DISPATCHER, "2 days", "the same of a minute")

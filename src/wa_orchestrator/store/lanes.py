@@ -23,7 +23,9 @@ _PLAN_FIELDS = {
     "burst_pause_ms": "burstPause",
     "opens_at": "opensAt",
     "closes_at": "closesAt",
+    "next_opens_at": "nextOpensAt",
     "day_key": "dayKey",
+    "day_starts_at": "dayStartsAt",
     "day_ends_at": "dayEndsAt",
     "replan_at": "replanAt",
 }
@@ -67,9 +69,15 @@ class LaneStore:
         flat = [item for pair in found for item in (pair if isinstance(pair, list) else [pair])]
         return int(float(flat[1])) if flat else None
 
-    async def write_plan(self, lane: str, plan: LanePlan) -> None:
+    async def plan_version(self, lane: str) -> str:
+        """To be read before the limits: a plan made from limits that changed meanwhile is not written."""
+        return str(await self._connection.call("HGET", keys.LANE(lane), "planVersion") or "")
+
+    async def write_plan(self, lane: str, plan: LanePlan, *, version: str) -> bool:
+        """False: the limits changed meanwhile; the lane stays due."""
         fields = {_PLAN_FIELDS[name]: value for name, value in asdict(plan).items()}
-        await self._run("plan_lane", lane=lane, plan=fields)
+        answer = await self._run("plan_lane", lane=lane, plan=fields, version=version)
+        return not answer["stale"]
 
     async def replan(self, lane: str) -> None:
         """Its limits changed."""
@@ -90,7 +98,8 @@ class LaneStore:
     # routing ---------------------------------------------------------------------------------------------------
     async def due_jobs(self, *, now_ms: int, limit: int) -> list[Job]:
         call = self._connection.call
-        ids = await call("ZRANGE", keys.GATEWAY_JOBS(), "-inf", now_ms, "BYSCORE", "LIMIT", 0, limit)
+        # scores carry the order within a millisecond behind the point
+        ids = await call("ZRANGE", keys.GATEWAY_JOBS(), "-inf", f"({now_ms + 1}", "BYSCORE", "LIMIT", 0, limit)
         rows = await asyncio.gather(*(call("HMGET", keys.MESSAGE(i), "recipient", "session", "lane") for i in ids))
         return [
             Job(message_id=i, recipient=row[0] or "", session_id=row[1] or "", phone=row[2] or "")
@@ -101,10 +110,10 @@ class LaneStore:
         return int((await self._run("route_messages", moves=moves))["routed"])
 
     async def last_talked(self, recipients: list[str]) -> list[str | None]:
-        found: list[str | None] = list(
-            await asyncio.gather(*(self._connection.call("GET", keys.RECIPIENT(r)) for r in recipients))
-        )
-        return found
+        """The session that was last chosen for each, or that last talked to it."""
+        call = self._connection.call
+        rows = await asyncio.gather(*(call("MGET", keys.ROUTED(r), keys.RECIPIENT(r)) for r in recipients))
+        return [chosen or talked for chosen, talked in rows]
 
     # limits ----------------------------------------------------------------------------------------------------
     async def override(self, name: str) -> dict[str, Any] | None:

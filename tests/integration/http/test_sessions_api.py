@@ -228,7 +228,8 @@ async def test_deletes_at_the_same_moment_all_succeed(plane: ControlPlane) -> No
     session = await plane.provision()
     answers = await asyncio.gather(*(plane.call("DELETE", f"/api/sessions/{session}") for _ in range(8)))
     assert {a.status for a in answers} == {200}, [a.body for a in answers]
-    assert [a.json["already"] for a in answers].count(False) == 1
+    assert (await plane.good("DELETE", f"/api/sessions/{session}"))["already"]
+    assert (await plane.good("GET", "/api/v1/proxies"))["proxies"][0]["slotsUsed"] == 0
 
 
 async def test_the_binding_survives_deletion_unless_forgotten(plane: ControlPlane) -> None:
@@ -295,14 +296,14 @@ async def test_paging_goes_on_though_the_last_shown_session_was_deleted(plane: C
     assert [s["sessionId"] for s in rest["sessions"]] == ["c", "d"]
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [("status=dancing", "status"), ("limit=0", "limit"), ("limit=x", "limit"), ("limit=1001", "limit"),
-     ("search=" + "x" * 201, "search"), ("cursor=nonsense", "cursor")],
-)  # fmt: skip
-async def test_a_wrong_filter_is_named(plane: ControlPlane, query: str, field: str) -> None:
-    answer = await plane.call("GET", f"/api/sessions?{query}")
-    assert (answer.status, answer.field) == (422, field)
+_WRONG_FILTERS = [("status=dancing", "status"), ("limit=0", "limit"), ("limit=x", "limit"), ("limit=1001", "limit"),
+                  ("search=" + "x" * 201, "search"), ("cursor=nonsense", "cursor")]  # fmt: skip
+
+
+async def test_a_wrong_filter_is_named(plane: ControlPlane) -> None:
+    for query, field in _WRONG_FILTERS:
+        answer = await plane.call("GET", f"/api/sessions?{query}")
+        assert (answer.status, answer.field) == (422, field)
 
 
 async def test_a_sessions_story_is_told_newest_first(plane: ControlPlane) -> None:

@@ -38,6 +38,7 @@ if A.unlink then redis.call('HSET', K.session(A.id), 'jid', '', 'lid', '') end
 if A.park then
   redis.call('HSET', K.session(A.id), 'wanted', 'stopped')
   redis.call('SREM', K.sessions_active(), A.id)
+  redis.call('SREM', K.sessions_waiting(), A.id)
 end
 move_to(A.id, A.status, given(A.reason) and A.reason or '')
 return reply({outcome = 'applied', status = A.status, was = was})

@@ -1,3 +1,4 @@
+-- uses: shared_messages
 -- CONNECTED: the temporary binding becomes phone → proxy and phone → session.
 -- ARGV {now, id, seq?, stream?, eventAt, phone, jid, lid, name, fingerprint, allowedFrom[], maxPerPhone, cap, data}
 -- RETURNS {outcome = bound | moved | repeat | late | wrong_phone | phone_full | sticky_full, was, proxy}
@@ -60,8 +61,15 @@ if sticky ~= current and is_healthy(sticky) and not pinned then
   current, outcome = sticky, 'moved'
 end
 
-if before ~= '' and before ~= A.phone then redis.call('SREM', K.phone_session(before), A.id) end
+local joins = redis.call('SISMEMBER', K.phone_session(A.phone), A.id) == 0 or session_get(A.id, 'jid') == ''
+if before ~= '' and before ~= A.phone then
+  redis.call('SREM', K.phone_session(before), A.id)
+  -- what was meant for this session follows it
+  if redis.call('EXISTS', K.lane(before)) == 1 then plan_anew(before) end
+end
 bind_phone(A.phone, current)
+-- a session that is new to the phone brings limits of its own
+if joins then plan_anew(A.phone) end
 redis.call('SADD', K.phone_session(A.phone), A.id)
 redis.call('HSETNX', K.phone(A.phone), 'firstConnectedAt', A.now)
 redis.call('DEL', K.session_temp(A.id), K.session_qr(A.id))
@@ -75,7 +83,7 @@ if redis.call('SISMEMBER', K.sessions_waiting(), A.id) == 1 then
   -- its proxy failed meanwhile: that it waits for another is said until one is found
   return reply({outcome = outcome, was = status, proxy = current})
 end
--- its lane is planned and served at once
+-- its lane is served at once
 redis.call('ZADD', K.lanes_due(), A.now, A.phone)
 if outcome == 'moved' then
   move_to(A.id, 'reconnecting', 'STICKY_BINDING')

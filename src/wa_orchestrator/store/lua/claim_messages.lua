@@ -1,24 +1,30 @@
 -- uses: shared_messages
 -- Hands messages of a session's outbox to its worker, with a lease and a fencing token each.
 -- ARGV {now, today, keepMs, session, max, leaseMs}   RETURNS {messages[]}
+-- The lease ends with the sending hours: a worker begins nothing that its lease does not cover.
 local handed = {}
+local phone = session_get(A.session, 'phone')
 for _, id in ipairs(redis.call('ZRANGE', K.session_outbox(A.session), '-inf', A.now, 'BYSCORE', 'LIMIT', 0, A.max)) do
   local m = redis.call('HMGET', K.message(id), 'wa', 'to', 'content', 'expiresAt', 'lane', 'recipient', 'attempts', 'tries')
-  local L = redis.call('HMGET', K.lane(m[5] or ''), 'opensAt', 'closesAt', 'maxDelay')
+  local L = redis.call('HMGET', K.lane(m[5] or ''), 'opensAt', 'closesAt', 'maxDelay', 'blockedUntil')
   if not m[1] then
     redis.call('ZREM', K.session_outbox(A.session), id)
   elseif m[4] and tonumber(m[4]) <= A.now then
     finish(id, 'expired', 'EXPIRED')
-  elseif L[2] and (A.now >= tonumber(L[2]) or A.now < tonumber(L[1])) then
+  elseif L[2] and (A.now + CLOSING_MS > tonumber(L[2]) or A.now < tonumber(L[1])) then
     -- it lay here while the worker was away, and the sending hours are over now
+    back_into_queue(id)
+  elseif m[5] ~= phone or (tonumber(L[4]) or 0) > A.now then
+    -- the session was linked to another phone meanwhile, or WhatsApp limits the phone
     back_into_queue(id)
   else
     local token = redis.call('INCR', K.claims_token())
     redis.call('ZREM', K.session_outbox(A.session), id)
-    redis.call('ZADD', K.claims_expiring(), A.now + A.leaseMs, id)
+    local lease_ends = math.min(A.now + A.leaseMs, tonumber(L[2]) or math.huge)
+    redis.call('ZADD', K.claims_expiring(), lease_ends, id)
     redis.call('HSET', K.message(id), 'state', 'claimed', 'claimedAt', A.now, 'token', token)
     handed[#handed + 1] = {messageId = id, waMessageId = m[1], to = m[2], content = m[3], token = token,
-      expiresAt = A.now + A.leaseMs, attempt = (tonumber(m[7]) or 0) + 1, paced = tonumber(L[3] or 0) > 0,
+      expiresAt = lease_ends, attempt = (tonumber(m[7]) or 0) + 1, paced = tonumber(L[3] or 0) > 0,
       known = redis.call('EXISTS', K.recipient(m[6])) == 1}
   end
 end

@@ -17,14 +17,15 @@ if phone ~= '' then
   -- another session of this phone still lives by the binding
   if A.forget and #live_sessions_of(phone, A.id) == 0 then unbind_phone(phone) end
 end
-redis.call('DEL', K.session(A.id), K.session_temp(A.id), K.session_qr(A.id), K.session_commands(A.id))
+redis.call('DEL', K.session(A.id), K.session_temp(A.id), K.session_qr(A.id), K.session_commands(A.id), K.limits(A.id))
 redis.call('ZREM', K.sessions_all(), A.id)
 redis.call('ZREM', K.sessions_unconfirmed(), A.id)
 redis.call('ZREM', K.sessions_unscanned(), A.id)
 redis.call('SREM', K.sessions_active(), A.id)
 redis.call('SREM', K.sessions_waiting(), A.id)
 redis.call('SET', K.session_deleted(A.id), A.now, 'EX', math.max(A.keepS, 3600))
-if phone ~= '' then lane_due(phone) end
+-- its own limits no longer count, and what only it could send is ended
+if phone ~= '' and redis.call('EXISTS', K.lane(phone)) == 1 then plan_anew(phone) end
 note('session.deleted', A.id, {proxy = proxy})
 redis.call('EXPIRE', K.session_events(A.id), math.max(A.keepS, 3600))
 return reply({deleted = true, already = false})

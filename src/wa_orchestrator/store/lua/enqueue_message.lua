@@ -27,7 +27,8 @@ end
 -- Day limit, where the sender is known. What waits already is ahead of this one.
 local snapshot = {pending = 0}
 if lane ~= '' then
-  local names = {'nextDue', 'minDelay', 'maxDelay', 'opensAt', 'closesAt', 'daily', 'dayCount', 'dayEndsAt', 'perMinute', 'blockedUntil', 'slow'}
+  local names = {'nextDue', 'minDelay', 'maxDelay', 'opensAt', 'closesAt', 'daily', 'dayCount', 'dayEndsAt', 'nextOpensAt',
+    'perMinute', 'blockedUntil', 'slow'}
   local L = redis.call('HMGET', K.lane(lane), unpack(names))
   for i, name in ipairs(names) do snapshot[name] = tonumber(L[i]) end
   snapshot.pending = redis.call('SCARD', K.queue_size(lane))
@@ -36,7 +37,9 @@ if lane ~= '' then
     local today_left = daily
     if (snapshot.dayEndsAt or 0) > A.now then today_left = daily - (snapshot.dayCount or 0) end
     if today_left - snapshot.pending <= 0 then
-      return refuse('DAILY_LIMIT', {limit = daily, resetsAt = snapshot.dayEndsAt})
+      local resets = snapshot.dayEndsAt or A.now
+      while resets <= A.now do resets = resets + 86400000 end
+      return refuse('DAILY_LIMIT', {limit = daily, resetsAt = resets})
     end
   end
 end
@@ -62,9 +65,9 @@ if given(A.expiresAt) then
 end
 if given(A.scheduleAt) then
   redis.call('HSET', K.message(A.id), 'scheduleAt', A.scheduleAt)
-  redis.call('ZADD', K.gateway_jobs(), A.scheduleAt, A.id)
+  redis.call('ZADD', K.gateway_jobs(), job_score(A.scheduleAt, number), A.id)
 elseif lane == '' then
-  redis.call('ZADD', K.gateway_jobs(), A.now, A.id)
+  redis.call('ZADD', K.gateway_jobs(), job_score(A.now, number), A.id)
 else
   into_queue(A.id, lane, A.recipient, A.priority, number)
 end

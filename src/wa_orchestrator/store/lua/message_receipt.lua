@@ -12,11 +12,13 @@ end
 if (RANK[state] or 0) >= RANK[A.status] then return reply({outcome = 'known'}) end
 if not RANK[state] then
   -- the receipt overtook the worker's own word that it was sent
-  take_out(A.id)
+  take_out(A.id, true)
   redis.call('ZREM', K.messages_dead(), A.id)
-  redis.call('HSET', K.message(A.id), 'sentAt', A.at)
+  redis.call('HSET', K.message(A.id), 'sentAt', A.at, 'reason', '')
   redis.call('PEXPIRE', K.message(A.id), A.keepMs)
-  redis.call('SET', K.recipient(message_get(A.id, 'recipient')), A.session, 'EX', 7776000)
+  talked(message_get(A.id, 'recipient'), A.session)
+  local lane = message_get(A.id, 'lane')
+  if lane ~= '' then lane_succeeded(lane) end
   count('sent')
 end
 redis.call('HSET', K.message(A.id), 'state', A.status, A.status .. 'At', A.at)

@@ -12,7 +12,8 @@ if A.kind == 'limited' then
   local blocks = redis.call('HINCRBY', K.lane(lane), 'blocks', 1)
   local until_ms = A.now + (given(A.retryAfterMs) and A.retryAfterMs or math.min(A.blockMs * 2 ^ (blocks - 1), 86400000))
   redis.call('HSET', K.lane(lane), 'blockedUntil', until_ms, 'blockReason', A.code)
-  back_into_queue(A.id)
+  -- WhatsApp took nothing, unless an earlier try without an answer went through
+  back_into_queue(A.id, (tonumber(m[5]) or 0) > 0)
   note('lane.blocked', A.session, {phone = lane, reason = A.code, ['until'] = until_ms})
   return reply({ok = true, state = 'queued'})
 end
@@ -32,5 +33,5 @@ local wait = given(A.retryAfterMs) and A.retryAfterMs or math.min(1000 * 2 ^ mat
 redis.call('ZREM', K.claims_expiring(), A.id)
 redis.call('HSET', K.message(A.id), 'state', 'outbox', 'outboxAt', A.now)
 redis.call('ZADD', K.session_outbox(A.session), A.now + wait, A.id)
-redis.call('ZADD', K.outbox_retries(), A.now + wait, A.session)
+look_at_outbox(A.session, A.now + wait)
 return reply({ok = true, state = 'outbox'})

@@ -3,6 +3,7 @@
 -- ARGV {now, today, keepMs, lanes, unpaced, chances[]}
 -- lanes: how many at most; unpaced: how many may be under way without delays; chances: a random number per lane.
 -- RETURNS {moved, looked, plan[]: lanes whose instants have passed}
+local MOST_LOOKED = 1000         -- messages of one lane that cannot go now, looked at in one call
 local moved, plan = 0, {}
 local woken = {}
 
@@ -16,32 +17,48 @@ local function connected_session(lane)
 end
 
 local function follow(id, lane)
-  local m = redis.call('HMGET', K.message(id), 'recipient', 'priority', 'number')
-  take_out(id)
+  local m = redis.call('HMGET', K.message(id), 'recipient', 'priority', 'number', 'expiresAt')
+  take_out(id, false)
+  if m[4] then redis.call('ZADD', K.messages_expiring(), m[4], id) end
   into_queue(id, lane, m[1], tonumber(m[2]), tonumber(m[3]))
 end
 
 -- The first message of the lane that can go now, and its session. What can never go is ended on the way.
+-- The third value tells that there is more to look at: one call must not hold the store for long.
 local function choose(lane)
-  local any
-  for _, id in ipairs(redis.call('ZRANGE', K.queue(lane), 0, 19)) do
-    local m = redis.call('HMGET', K.message(id), 'session', 'expiresAt')
-    local pinned = m[1] or ''
-    if m[2] and tonumber(m[2]) <= A.now then
-      finish(id, 'expired', 'EXPIRED')
-    elseif pinned ~= '' and not session_exists(pinned) then
-      finish(id, 'failed', 'SESSION_DELETED')
-    elseif pinned ~= '' and session_get(pinned, 'phone') ~= lane then
-      -- the session was linked to another phone meanwhile: its messages and their pacing follow it
-      follow(id, session_get(pinned, 'phone'))
-    elseif pinned ~= '' then
-      if connected(pinned) then return id, pinned end
-    else
-      if any == nil then any = connected_session(lane) or false end
-      if any then return id, any end
+  local any, offset, ended = nil, 0, false
+  local known = {}
+  for _ = 1, MOST_LOOKED / 20 do
+    local page = redis.call('ZRANGE', K.queue(lane), offset, offset + 19)
+    for _, id in ipairs(page) do
+      local m = redis.call('HMGET', K.message(id), 'session', 'expiresAt')
+      local pinned = m[1] or ''
+      if pinned ~= '' and known[pinned] == nil then
+        known[pinned] = session_exists(pinned) and {phone = session_get(pinned, 'phone'), open = connected(pinned)} or false
+      end
+      local its = known[pinned]
+      if m[2] and tonumber(m[2]) <= A.now then
+        finish(id, 'expired', 'EXPIRED')
+        ended = true
+      elseif pinned ~= '' and not its then
+        finish(id, 'failed', 'SESSION_DELETED')
+        ended = true
+      elseif pinned ~= '' and its.phone ~= '' and its.phone ~= lane then
+        -- the session was linked to another phone meanwhile: its messages and their pacing follow it
+        follow(id, its.phone)
+        ended = true
+      elseif pinned ~= '' then
+        if its.open and its.phone == lane then return id, pinned end
+        offset = offset + 1
+      else
+        if any == nil then any = connected_session(lane) or false end
+        if any then return id, any end
+        offset = offset + 1
+      end
     end
+    if redis.call('ZCARD', K.queue(lane)) <= offset then return nil end
   end
-  return nil
+  return nil, nil, ended
 end
 
 local function release(lane, id, session)
@@ -58,40 +75,45 @@ end
 local function serve(lane, chance)
   local key = K.lane(lane)
   local L = redis.call('HMGET', key, 'replanAt', 'blockedUntil', 'opensAt', 'daily', 'dayCount', 'dayEndsAt', 'perMinute', 'minDelay',
-    'maxDelay', 'nextDue', 'burstCount', 'burstPause', 'burst', 'lastAt', 'slow')
+    'maxDelay', 'nextDue', 'burstCount', 'burstPause', 'burst', 'lastAt', 'slow', 'closesAt', 'lastDelay')
   local replan, blocked, opens = tonumber(L[1]) or 0, tonumber(L[2]) or 0, tonumber(L[3]) or 0
   if A.now >= replan then plan[#plan + 1] = lane; return A.now + 1000 end
   if redis.call('ZCARD', K.queue(lane)) == 0 then return nil end
   if blocked > A.now then return blocked end
   if opens > A.now then return opens end
+  if (tonumber(L[16]) or 0) - A.now < CLOSING_MS then return replan end
   local daily, day_count, day_ends = tonumber(L[4]), tonumber(L[5]) or 0, tonumber(L[6])
   local per_minute, low, high = tonumber(L[7]), tonumber(L[8]), tonumber(L[9])
   local due = tonumber(L[10]) or 0
   if due > A.now then return due end
   local burst_count, burst_pause, burst, last = tonumber(L[11]), tonumber(L[12]) or 0, tonumber(L[13]) or 0, tonumber(L[14]) or 0
   local slow = tonumber(L[15]) or 1
+  local owed = tonumber(L[17]) or 0
   -- with delays one message at a time is under way: what waits in an outbox while a worker is away must not leave in a rush
   local most = high > 0 and 1 or A.unpaced
   local under_way = redis.call('SCARD', K.lane_inflight(lane))
   local again = nil
   while under_way < most do
+    -- a pause counts from the last send, so it begins when nothing is under way any more
+    if owed > 0 and under_way > 0 then break end
     if daily and day_count >= daily then again = day_ends; break end
     if per_minute then
-      local oldest = per_minute > 0 and tonumber(redis.call('LINDEX', K.lane_minute(lane), per_minute - 1)) or nil
       if per_minute == 0 then again = replan; break end
+      -- each one under way may be sent at any moment from now
+      local left = per_minute - under_way
+      if left <= 0 then break end
+      local oldest = tonumber(redis.call('LINDEX', K.lane_minute(lane), left - 1))
       if oldest and oldest > A.now - 60000 then again = oldest + 60000; break end
     end
-    local id, session = choose(lane)
-    if not id then break end
-    release(lane, id, session)
-    under_way, day_count = under_way + 1, day_count + 1
-    if per_minute then
-      redis.call('LPUSH', K.lane_minute(lane), A.now)
-      redis.call('LTRIM', K.lane_minute(lane), 0, per_minute - 1)
-      redis.call('PEXPIRE', K.lane_minute(lane), 120000)
+    local id, session, more = choose(lane)
+    if not id then
+      if more then again = A.now end
+      break
     end
+    release(lane, id, session)
     -- a pause as long as the burst pause is a natural gap
-    if A.now - last >= burst_pause then burst = 0 end
+    if under_way == 0 and A.now - last >= burst_pause then burst = 0 end
+    under_way, day_count = under_way + 1, day_count + 1
     burst, last = burst + 1, A.now
     local wait = math.floor((low + chance * (high - low)) * slow)
     if burst_count and burst >= burst_count then
@@ -100,12 +122,10 @@ local function serve(lane, chance)
     else
       redis.call('HDEL', key, 'pausedUntil')
     end
-    due = A.now + wait
+    due, owed = A.now + wait, wait
     redis.call('HSET', key, 'dayCount', day_count, 'nextDue', due, 'burst', burst, 'lastAt', last, 'lastDelay', wait)
-    if due > A.now then again = due; break end
   end
-  -- full: the answer to one of those under way wakes the lane
-  if under_way >= most then return nil end
+  -- nil: the answer to one of those under way, a session that connects or a new message wakes the lane
   return again
 end
 
@@ -114,5 +134,8 @@ for i, lane in ipairs(due) do
   local again = serve(lane, A.chances[i])
   if again then redis.call('ZADD', K.lanes_due(), again, lane) else redis.call('ZREM', K.lanes_due(), lane) end
 end
-for session in pairs(woken) do wake(session) end
+for session in pairs(woken) do
+  look_at_outbox(session, A.now + LOOK_AGAIN_MS)
+  wake(session)
+end
 return reply({moved = moved, looked = #due, plan = plan})

@@ -1,6 +1,5 @@
 -- uses: shared_messages
--- Limits changed: the lane is planned anew before its next message.
--- ARGV {now, lane}   RETURNS {}
-redis.call('HSET', K.lane(A.lane), 'replanAt', 0)
-redis.call('ZADD', K.lanes_due(), A.now, A.lane)
+-- Limits changed: the lane is planned anew before its next message. A plan made from the old limits is told by its version.
+-- ARGV {now, lane}   RETURNS {replanned}
+plan_anew(A.lane)
 return reply({replanned = true})

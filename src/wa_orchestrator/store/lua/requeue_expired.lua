@@ -15,6 +15,7 @@ for _, id in ipairs(redis.call('ZRANGE', K.claims_expiring(), '-inf', A.now, 'BY
       redis.call('HSET', K.message(id), 'state', 'outbox', 'outboxAt', A.now)
       redis.call('ZADD', K.session_outbox(m[2]), A.now, id)
       tell(id, 'lease_ended', 'the worker gave no answer')
+      look_at_outbox(m[2], A.now + LOOK_AGAIN_MS)
       wake(m[2])
       requeued = requeued + 1
     end

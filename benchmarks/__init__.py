@@ -1,0 +1,1 @@
+"""Benchmarks: every figure stands beside a baseline or an aim measured in the same run."""

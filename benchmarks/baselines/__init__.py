@@ -1,0 +1,1 @@
+"""What the product is compared with. Nothing here is part of it."""
