@@ -24,7 +24,7 @@ _ROUNDS = 3
 _WARM_UP_S = 0.7
 _MEASURED_S = 2.5
 _SENDERS = 100
-_RECIPIENTS = 20_000  # known to the gateway after the warm-up, as a real customer list is
+_RECIPIENTS = 2_000  # known to the gateway after the warm-up, as a customer list is
 _TEXT = "Hello, your order has left our warehouse and will be with you tomorrow."
 
 Requests = Callable[[], bytes]

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from wa_orchestrator.clock import SystemClock
+from wa_orchestrator.dispatcher.pacing import plan_lane
 from wa_orchestrator.model.lane import LanePlan
+from wa_orchestrator.model.limits import Effective, Limits
 from wa_orchestrator.store import Store, StoreRules, keys
 from wa_orchestrator.store.embedded import EmbeddedStore
 
 API_KEY = "benchmark-key"
 WEBHOOK_SECRET = "benchmark-secret"
 PROGRAM = Path(sys.executable).parent / "wa-orchestrator"
-_DAY_MS = 86_400_000
 _START_S = 30.0
 
 
@@ -62,13 +63,11 @@ def phone(number: int) -> str:
 
 
 def plan(*, min_delay_ms: int = 0, max_delay_ms: int = 0, per_minute: int | None = None) -> LanePlan:
-    """Limits wide enough that only the delays hold anything back; the day does not end while we measure."""
-    now = SystemClock().now_ms()
-    return LanePlan(
-        daily=1_000_000, per_minute=per_minute, min_delay_ms=min_delay_ms, max_delay_ms=max_delay_ms,
-        burst_count=None, burst_pause_ms=0, opens_at=now - _DAY_MS, closes_at=now + _DAY_MS, day_key="bench",
-        day_ends_at=now + _DAY_MS, replan_at=now + _DAY_MS,
-    )  # fmt: skip
+    """Limits wide enough that only the delays hold anything back, planned as the dispatcher plans."""
+    limits = Limits(daily=1_000_000, per_minute=per_minute, min_delay_ms=min_delay_ms, max_delay_ms=max_delay_ms,
+                    hours=None, burst=None, timezone="UTC")  # fmt: skip
+    effective = Effective(limits=limits, sources={}, preset="standard", changes_at=None)
+    return plan_lane(effective, first_connected_at=None, now_ms=SystemClock().now_ms())
 
 
 async def add_senders(store: Store, count: int, its_plan: LanePlan) -> None:
@@ -83,7 +82,7 @@ async def add_senders(store: Store, count: int, its_plan: LanePlan) -> None:
             steps += [
                 call("HSET", keys.SESSION(name), *(part for pair in fields.items() for part in pair)),
                 call("SADD", keys.PHONE_SESSION(its_phone), name),
-                store.lanes.write_plan(its_phone, its_plan),
+                store.lanes.write_plan(its_phone, its_plan, version=""),
             ]
         await asyncio.gather(*steps)
 

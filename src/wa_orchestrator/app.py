@@ -27,13 +27,17 @@ from wa_orchestrator.proxies.sources import configured_proxies
 from wa_orchestrator.roles import ALL_ROLES, Roles, start_dispatching, store_rules
 from wa_orchestrator.rooms import Rooms
 from wa_orchestrator.runners.process import ProcessRunner
+from wa_orchestrator.sessions.lead_loops import LeadLoops
+from wa_orchestrator.sessions.leadership import Leadership
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.sessions.reconciler import Reconciler
+from wa_orchestrator.sessions.requests import RequestListener
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.simulation import SimulatedWorld, Simulation
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.embedded import EmbeddedStore
 from wa_orchestrator.store.version import check_version
+from wa_orchestrator.watchdog.loop import Watchdog
 from wa_orchestrator.worker_api.claims import Claims
 from wa_orchestrator.worker_api.intake import Intake
 from wa_orchestrator.worker_api.outcomes import Outcomes
@@ -55,6 +59,7 @@ class Running:
     removed_half_made: int
     world: SimulatedWorld | None
     rooms: Rooms
+    leads: bool
 
     def ready_file(self) -> str:
         """What the ready file holds."""
@@ -136,7 +141,7 @@ async def _open_rooms(
     program = worker_program(settings)
     runner = ProcessRunner(
         sessions_path=settings.sessions_path,
-        run_path=folder / "run",
+        run_path=settings.run_path,
         logs_path=folder / "logs",
         command=program.command,
         base_env=program.env,
@@ -163,8 +168,18 @@ async def _open_rooms(
     )  # fmt: skip
     reconciler = Reconciler(store=store, runner=runner, lifecycle=lifecycle, settings=settings, clock=clock)
 
-    adopted = await runner.open()
-    removed = await lifecycle.sweep_half_made(own=True)
+    lead = LeadLoops(
+        {
+            "reconciler": reconciler,
+            "requests": RequestListener(store=store, lifecycle=lifecycle),
+            "watchdog": Watchdog(store=store, runner=runner, lifecycle=lifecycle, settings=settings, clock=clock),
+            "proxy_health": ProxyHealth(store=store, pool=pool, settings=settings, clock=clock),
+        },
+        runner=runner,
+        lifecycle=lifecycle,
+    )
+    leadership = Leadership(store=store, owner=lifecycle.maker, on_gain=lead.begin, on_loss=lead.end)
+    lifecycle.leads = leadership.leads
     for address in configured_proxies(settings):
         await pool.add(address)
 
@@ -178,12 +193,18 @@ async def _open_rooms(
     stack.callback(live.close)
     stack.callback(wake.close)
     stack.push_async_callback(intake.close)
+
+    async def close_runner() -> None:
+        # another orchestrator takes the workers over; the last one stops them, unless they live on by themselves
+        await runner.close(stop_workers=not runner.outlives_server and leadership.others == 0)
+
     # workers end while the HTTP side still takes their last events
-    stack.push_async_callback(runner.close, stop_workers=True)
-    loops.start("reconciler", reconciler)
+    stack.push_async_callback(close_runner)
+    await leadership.try_once()
+    stack.push_async_callback(leadership.close)
+    loops.start("leadership", leadership)
     if "dispatcher" in roles:
         start_dispatching(loops, store=store, planner=planner, settings=settings, clock=clock)
-    loops.start("proxy_health", ProxyHealth(store=store, pool=pool, settings=settings, clock=clock))
     stack.push_async_callback(loops.stop)
 
     server_file = folder / "server.json"
@@ -191,6 +212,6 @@ async def _open_rooms(
     write_private(server_file, json.dumps(places) + "\n")
     stack.callback(server_file.unlink, missing_ok=True)
     return Running(
-        url=url, settings=settings, redis_url=redis_url, new_api_key=new_api_key, adopted_workers=len(adopted),
-        removed_half_made=len(removed), world=world, rooms=rooms,
+        url=url, settings=settings, redis_url=redis_url, new_api_key=new_api_key, adopted_workers=lead.adopted,
+        removed_half_made=lead.removed, world=world, rooms=rooms, leads=leadership.leads(),
     )  # fmt: skip

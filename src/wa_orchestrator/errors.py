@@ -3,12 +3,13 @@
 OrchestratorError            code, HTTP status, a sentence that says what to do
 ├── BadRequest        400    InvalidPhone InvalidProxy InvalidSessionId InvalidJson
 ├── Unauthorized      401    InvalidSignature
+├── Forbidden         403    CsrfFailed
 ├── NotFound          404    SessionNotFound ProxyNotFound MessageNotFound SenderNotFound QrNotReady …
 ├── Conflict          409    SessionExists PhoneAlreadyRegistered ProxyFull StickyProxyFull ProxyBad ProxyInUse …
 ├── Gone              410    SessionDeleted
 ├── TooLarge          413
 ├── InvalidBody       422    InvalidRecipient IdempotencyKeyReused
-├── TooManyRequests   429    DailyLimit
+├── TooManyRequests   429    DailyLimit TooManySignIns
 └── Unavailable       503    NoProxyAvailable StoreUnavailable RunnerUnavailable NoMediaFolder WorkerSilent
 SettingsError                stops start-up
 """
@@ -79,6 +80,17 @@ class Unauthorized(OrchestratorError):
 class InvalidSignature(Unauthorized):
     code = "INVALID_SIGNATURE"
     sentence = "The signature, its timestamp or the session id does not match this worker's secret."
+
+
+class Forbidden(OrchestratorError):
+    status = 403
+    code = "FORBIDDEN"
+    sentence = "You may not do this."
+
+
+class CsrfFailed(Forbidden):
+    code = "CSRF_FAILED"
+    sentence = "This page is out of date or the request comes from another site. Load the page again."
 
 
 # 404 ------------------------------------------------------------------------------------------------------------
@@ -236,6 +248,11 @@ class TooManyRequests(OrchestratorError):
     status = 429
     code = "TOO_MANY_REQUESTS"
     sentence = "Too many requests. Wait as long as Retry-After says."
+
+
+class TooManySignIns(TooManyRequests):
+    code = "TOO_MANY_SIGN_INS"
+    sentence = "Too many tries to sign in. Wait as long as Retry-After says, then try again."
 
 
 class DailyLimit(TooManyRequests):

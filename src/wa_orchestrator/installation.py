@@ -29,7 +29,7 @@ def owned_data_folder(settings: Settings) -> Iterator[Path]:
     folder = settings.data_path()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in (settings.sessions_path, settings.data_path("run"), settings.data_path("logs")):
+        for path in (settings.sessions_path, settings.run_path, settings.data_path("logs")):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = contextlib.ExitStack()
         held = lock.enter_context(try_lock(folder / "server.lock"))

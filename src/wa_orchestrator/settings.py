@@ -113,6 +113,11 @@ class Settings:
     max_body_bytes: int = _setting("MAX_BODY_BYTES", "1048576", _whole(1024, 1 << 30),
         "Larger request bodies are refused with 413.", group=_SERVER)  # fmt: skip
 
+    sign_in_hours: int = _setting("SIGN_IN_HOURS", "24", _whole(1, 24 * 365),
+        "After so many hours a browser must sign in to the dashboard again.", group=_SERVER)  # fmt: skip
+    scan_link_hours: int = _setting("SCAN_LINK_HOURS", "24", _whole(1, 24 * 30),
+        "How long a link works that lets a number's owner scan one session's code.", group=_SERVER)  # fmt: skip
+
     redis_url: str = _setting("REDIS_URL", "", _redis_url,
         "Redis 7+ or Valkey. Empty: an embedded Valkey in DATA_DIR is started and looked after.",
         group=_STORE)  # fmt: skip
@@ -120,6 +125,9 @@ class Settings:
         "Embedded store only. always: an accepted message survives a power cut.", group=_STORE)  # fmt: skip
 
     sessions_dir: str = _setting("SESSIONS_DIR", "./sessions", _text, "One folder per session with its auth files.",
+        group=_SESSIONS)  # fmt: skip
+    run_dir: str = _setting("RUN_DIR", "./run", _text,
+        "Which local worker runs where. Share it and SESSIONS_DIR between orchestrators of one machine.",
         group=_SESSIONS)  # fmt: skip
     max_sessions_per_phone: int = _setting("MAX_SESSIONS_PER_PHONE", "4", _whole(1, 100),
         "WhatsApp lets a phone link four devices.", group=_SESSIONS)  # fmt: skip
@@ -215,6 +223,10 @@ class Settings:
     @property
     def sessions_path(self) -> Path:
         return self.data_path(self.sessions_dir)
+
+    @property
+    def run_path(self) -> Path:
+        return self.data_path(self.run_dir)
 
     @property
     def backups_path(self) -> Path:

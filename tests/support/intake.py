@@ -14,8 +14,9 @@ from aiohttp import web
 class Intake:
     """Keeps the events whose signature is right; `answer` is the status given to all."""
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, *, host: str = "127.0.0.1") -> None:
         self._secret = secret
+        self._host = host
         self._runner: web.AppRunner | None = None
         self.answer = 200
         self.events: list[dict[str, Any]] = []
@@ -26,9 +27,9 @@ class Intake:
         app.router.add_post("/api/webhook", self._take)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, self._host, 0)
         await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/api/webhook"
+        self.url = f"http://{self._host}:{self._runner.addresses[0][1]}/api/webhook"
         return self
 
     async def __aexit__(

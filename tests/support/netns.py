@@ -86,7 +86,7 @@ def worker_network(number: int) -> Iterator[WorkerNetwork]:
         for name in (network.name, world):
             _ip("netns", "add", name)
             undo.callback(_ip, "netns", "del", name)
-        undo.callback(shutil.rmtree, _FILES / network.name, ignore_errors=True)
+        undo.callback(_remove_files, network)
         _write_files(network)
         _connect_to_host(network, undo)
         _connect_to_world(network, world)
@@ -100,6 +100,12 @@ def _write_files(network: WorkerNetwork) -> None:
     (folder / "hosts").write_text("# empty on purpose\n")
     (folder / "resolv.conf").write_text(_QUICK_RESOLVER)
     (folder / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
+
+
+def _remove_files(network: WorkerNetwork) -> None:
+    shutil.rmtree(_FILES / network.name, ignore_errors=True)
+    with contextlib.suppress(OSError):  # somebody else's are in it
+        _FILES.rmdir()
 
 
 def _connect_to_host(network: WorkerNetwork, undo: contextlib.ExitStack) -> None:

@@ -81,7 +81,7 @@ class PacketCount:
 
     def _read(self) -> None:
         while True:
-            ready, _, _ = select.select([self._socket, self._wake_read], [], [])
+            ready, _, _ = select.select([self._socket.fileno(), self._wake_read], [], [])
             if self._wake_read in ready:
                 return
             with self._lock:

@@ -54,6 +54,11 @@ class StoreServer:
                 time.sleep(0.02)
         raise TimeoutError(f"{self.binary} did not start")
 
+    def require_password(self, password: str) -> None:
+        """From now on new clients need it."""
+        with redis.Redis(port=self.port) as client:
+            client.config_set("requirepass", password)
+
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 

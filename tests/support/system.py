@@ -40,6 +40,14 @@ def wait_for(look: Callable[[], T | None], *, what: str, timeout_s: float = 30.0
         time.sleep(pause_s)
 
 
+def pid_in(file: Path) -> int:
+    """The process that a pid file names; 0 when there is none."""
+    try:
+        return int(file.read_text().split()[0])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 class Http:
     def __init__(self, base: str, headers: dict[str, str] | None = None) -> None:
         self.base = base
@@ -183,7 +191,12 @@ class System:
         return [e for e in found if kind is None or e["type"] == kind]
 
     def worker_pid(self, session_id: str) -> int:
-        return int((self.data / "run" / f"{session_id}.pid").read_text().split()[0])
+        """0: it is being replaced just now."""
+        return pid_in(self.data / "run" / f"{session_id}.pid")
+
+    def wait_new_worker(self, session_id: str, old: int) -> int:
+        look = lambda: pid if (pid := self.worker_pid(session_id)) not in {0, old} else 0  # noqa: E731
+        return wait_for(look, what=f"a new worker of {session_id}", timeout_s=60)
 
     def proxy_port(self, session_id: str) -> int:
         return int(self.session(session_id)["proxy"]["port"])

@@ -73,6 +73,8 @@ def _tell(server: Running) -> None:
         say(f"  It is kept in {server.settings.data_path('secrets.json')}")
     if server.world:
         say(f"  Simulated WhatsApp at {server.world.url} with {len(server.world.proxies)} proxies")
+    if not server.leads:
+        say("  Another orchestrator leads; this one serves and takes over when that one dies")
     if server.adopted_workers:
         say(f"  {server.adopted_workers} running workers were found and taken over")
     if server.removed_half_made:

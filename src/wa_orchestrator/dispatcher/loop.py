@@ -16,6 +16,7 @@ log = structlog.get_logger()
 
 _LANES_AT_ONCE = 500  # one script call must not hold the store for long: about 10 ms
 _PLANS_AT_ONCE = 50
+_ROUNDS_AT_ONCE = 100  # then the loop looks whether it should stop
 
 
 class Dispatcher:
@@ -32,11 +33,12 @@ class Dispatcher:
     async def run_once(self) -> int:
         """Serves every lane that is due now; returns how many messages moved."""
         moved = 0
-        while True:
+        for _ in range(_ROUNDS_AT_ONCE):
             released = await self._store.lanes.release_due(lanes=_LANES_AT_ONCE)
             moved += released.moved
             for start in range(0, len(released.to_plan), _PLANS_AT_ONCE):
                 batch = released.to_plan[start : start + _PLANS_AT_ONCE]
                 await asyncio.gather(*(self._planner.plan(lane) for lane in batch))
             if not released.to_plan and released.looked < _LANES_AT_ONCE:
-                return moved
+                break
+        return moved

@@ -93,18 +93,15 @@ def _last_instant(day: date, minutes: int, zone: ZoneInfo) -> int:
 def _instants(day: date, minutes: int, zone: ZoneInfo) -> tuple[int, int]:
     # adding to an aware datetime moves the wall clock, which is what is meant here
     wall = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(minutes=minutes)
-    before, after = (int(wall.replace(fold=fold).astimezone(UTC).timestamp() * 1000) for fold in (0, 1))
-    if before <= after:
-        return before, after
-    # skipped: the two readings lie around the change by the length of the skip; find it to the minute
-    while _wall(after, zone) < _wall(before, zone) and before - after > 60_000:
+    first, second = (int(wall.replace(fold=fold).astimezone(UTC).timestamp() * 1000) for fold in (0, 1))
+    if first <= second:
+        return first, second
+    # skipped: the change lies between the two readings, on a full minute
+    before, after = second, first
+    while after - before > 60_000:
         middle = (before + after) // 120_000 * 60_000
-        if _local(middle, zone).utcoffset() == _local(before, zone).utcoffset():
-            before = middle
-        else:
+        if _local(middle, zone).utcoffset() == _local(after, zone).utcoffset():
             after = middle
-    return before, before
-
-
-def _wall(at_ms: int, zone: ZoneInfo) -> datetime:
-    return _local(at_ms, zone).replace(tzinfo=None)
+        else:
+            before = middle
+    return after, after

@@ -6,7 +6,7 @@ import asyncio
 
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.dispatcher.pacing import plan_lane
-from wa_orchestrator.model.limits import Burst, Effective, Override, effective_limits, read_override
+from wa_orchestrator.model.limits import Burst, Effective, Override, effective_limits, read_override, strictest
 from wa_orchestrator.model.trust import Trust, trust_of
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store
@@ -40,7 +40,8 @@ class Planner:
         trust = trust_of(first, now)
         everywhere, *own = await asyncio.gather(self.override("global"), *(self.override(s) for s in sessions))
         overrides: list[tuple[str, Override]] = [("global", everywhere)] if everywhere else []
-        overrides += [("session", o) for o in own if o]
+        if live := [o for o in own if o and o.active(now)]:
+            overrides.append(("session", strictest(live)))
         effective = effective_limits(
             trust=trust,
             default_preset=self._settings.pacing_preset,

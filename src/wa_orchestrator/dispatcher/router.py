@@ -48,9 +48,7 @@ class Router:
                 moves.append({"id": job.message_id, "lane": job.phone})
             elif job.session_id:
                 moves.append(self._of_session(job, await self._store.sessions.get(job.session_id)))
-            elif chosen := choose_sender(
-                candidates, last_talked=chosen_for.get(job.recipient, talked[job.message_id])
-            ):
+            elif chosen := choose_sender(candidates, last_talked=chosen_for.get(job.recipient, talked[job.message_id])):
                 candidates = with_one_less(candidates, chosen)
                 chosen_for[job.recipient] = chosen.session_id
                 moves.append({"id": job.message_id, "lane": chosen.phone, "session": chosen.session_id})

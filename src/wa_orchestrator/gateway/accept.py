@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -44,8 +43,7 @@ class SendBody(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_field
     idempotency_key: str | None = None
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     body: dict[str, Any]
     replayed: bool
 
@@ -156,7 +154,7 @@ def _hashed(key: str | None, by: str) -> str:
     """Keys of different callers do not meet; and a caller's key becomes no key name in the store."""
     if key is None:
         return ""
-    if not _KEY.match(key):
+    if not _KEY.fullmatch(key):
         raise InvalidBody("Idempotency-Key: 1 to 255 visible ASCII characters.", details={"field": "Idempotency-Key"})
     return hashlib.sha256(f"{by}\0{key}".encode()).hexdigest()[:32]
 

@@ -35,8 +35,10 @@ def items_of_array(body: bytes) -> list[bytes]:
     try:
         return [bytes(item) for item in _array.decode(body)]
     except msgspec.ValidationError:
-        raise InvalidBody("Send an array of messages, or one JSON object per line (application/x-ndjson).") from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InvalidBody(
+            "Send an array of messages, or one JSON object per line (application/x-ndjson).", details={"field": "body"}
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidJson from None
 
 

@@ -7,8 +7,9 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
-from wa_orchestrator.errors import InvalidBody, TooLarge
+from wa_orchestrator.errors import InvalidBody, InvalidPhone, InvalidRecipient, TooLarge
 from wa_orchestrator.gateway.recipient import recipient_jid
+from wa_orchestrator.model.phone import checked_phone
 
 _MEDIA = ("image", "video", "audio", "voice", "document", "sticker")
 _LONGEST_NAME = 300
@@ -56,11 +57,7 @@ class ContentReader:
             raise _wrong(field, "it is empty.")
         if len(value) > self._max_text:
             raise _wrong(field, f"it has more than {self._max_text} characters (MAX_TEXT_LENGTH).")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise _wrong(field, "it is not valid Unicode text.") from None
-        return value
+        return _unicode(field, value)
 
     def _plain(self, message: Form) -> Form:
         content: Form = {"kind": "text", "text": self._text("message.text", message["text"])}
@@ -68,7 +65,7 @@ class ContentReader:
         if mentions is not None:
             if not isinstance(mentions, list) or len(mentions) > 256 or not all(isinstance(m, str) for m in mentions):
                 raise _wrong("message.mentions", "write a list of numbers.")
-            content["mentions"] = [recipient_jid(m) for m in mentions]
+            content["mentions"] = [_jid("message.mentions", m) for m in mentions]
         return content
 
     def _media(self, message: Form) -> Form:
@@ -107,7 +104,7 @@ class ContentReader:
         if named[0] == "url":
             if not value.startswith(("https://", "http://")) or len(value) > 4000 or any(c.isspace() for c in value):
                 raise _wrong(f"{field}.url", "write an http or https address.")
-            return {"url": value}
+            return {"url": _unicode(f"{field}.url", value)}
         if named[0] == "mediaId":
             return {"mediaId": _name(f"{field}.mediaId", value)}
         return {"base64": self._base64(f"{field}.{named[0]}", value)}
@@ -147,7 +144,7 @@ class ContentReader:
         card = _object("message.contact", given, {"name", "phone", "vcard"})
         content: Form = {"name": _name("message.contact.name", card.get("name"))}
         if card.get("phone") is not None:
-            content["phone"] = recipient_jid(_name("message.contact.phone", card["phone"])).split("@")[0]
+            content["phone"] = _phone("message.contact.phone", card["phone"])
         if card.get("vcard") is not None:
             content["vcard"] = self._text("message.contact.vcard", card["vcard"])
         if len(content) == 1:
@@ -159,6 +156,7 @@ class ContentReader:
         emoji = given.get("emoji")
         if not isinstance(emoji, str) or len(emoji) > 20:
             raise _wrong("message.reaction.emoji", "write one emoji, or an empty text to take it back.")
+        _unicode("message.reaction.emoji", emoji)
         return {"kind": "reaction", "emoji": emoji, "target": _target("message.reaction", given)}
 
     def _poll(self, message: Form) -> Form:
@@ -192,19 +190,41 @@ def _object(field: str, value: object, names: set[str]) -> Form:
 def _name(field: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_NAME:
         raise _wrong(field, f"write a text of 1 to {_LONGEST_NAME} characters.")
+    return _unicode(field, value)
+
+
+def _unicode(field: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _wrong(field, "it is not valid Unicode text.") from None
     return value
+
+
+def _jid(field: str, value: object) -> str:
+    try:
+        return recipient_jid(_name(field, value))
+    except InvalidRecipient as error:
+        raise _wrong(field, error.message) from None
+
+
+def _phone(field: str, value: object) -> str:
+    try:
+        return checked_phone(_name(field, value))
+    except InvalidPhone as error:
+        raise _wrong(field, error.message) from None
 
 
 def _target(field: str, given: Form) -> Form:
     """Which message is meant: one of ours by its messageId, or any by its WhatsApp id."""
     name = _name(f"{field}.messageId", given.get("messageId"))
     ours = name.startswith("msg_")
-    target: Form = {
-        "waMessageId": wa_id_of(name) if ours else name,
-        "fromMe": given["fromMe"] if isinstance(given.get("fromMe"), bool) else ours,
-    }
+    from_me = given.get("fromMe", ours)
+    if not isinstance(from_me, bool):
+        raise _wrong(f"{field}.fromMe", "write true or false.")
+    target: Form = {"waMessageId": wa_id_of(name) if ours else name, "fromMe": from_me}
     if given.get("participant") is not None:
-        target["participant"] = recipient_jid(_name(f"{field}.participant", given["participant"]))
+        target["participant"] = _jid(f"{field}.participant", given["participant"])
     return target
 
 

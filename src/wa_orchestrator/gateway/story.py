@@ -91,7 +91,8 @@ def _reasons(
     closed = "It is outside the phone's sending hours."
     yield moment("opensAt") > now, "OUT_OF_HOURS", closed, moment("opensAt")
     used_up = "daily" in lane and int(lane.get("dayCount", 0)) >= int(lane["daily"]) and moment("dayEndsAt") > now
-    yield used_up, "DAILY_LIMIT", "The phone's limit for today is used up.", moment("dayEndsAt")
+    next_day = max(moment("dayEndsAt"), moment("nextOpensAt"))
+    yield used_up, "DAILY_LIMIT", "The phone's limit for today is used up.", next_day
     burst = "The phone pauses after a burst of messages."
     yield moment("pausedUntil") > now, "BURST_PAUSE", burst, moment("pausedUntil")
     slowed = "The phone is slowed down after failures in a row."

@@ -42,8 +42,12 @@ async def until_gone(receive: Receive) -> None:
 
 
 def header_map(scope: Scope) -> dict[str, str]:
-    """Headers by lower-case name; the last one wins."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    """Headers by lower-case name; the last one wins. Made once per request."""
+    state: dict[str, Any] = scope.setdefault("state", {})
+    found: dict[str, str] | None = state.get("headers")
+    if found is None:
+        found = state["headers"] = {str(name, "latin-1"): str(value, "latin-1") for name, value in scope["headers"]}
+    return found
 
 
 def error_body(error: OrchestratorError, request_id: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who may call: the API key, in any of the headers that clients use. Never in the URL."""
+"""Who may call: the API key, in any of the headers that clients use, or a signed-in browser. Never in the URL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from fastapi import Request, Security
 from fastapi.security import APIKeyHeader
 
+from wa_orchestrator.dashboard.people import People
 from wa_orchestrator.errors import Unauthorized
+from wa_orchestrator.http.asgi import header_map
 
 _shown = APIKeyHeader(name="X-Api-Key", auto_error=False, description="Also as `apikey` or `Authorization: Bearer`.")
 
@@ -30,8 +32,18 @@ def check_key(headers: dict[str, str], api_key: str) -> None:
         raise Unauthorized("The API key is not valid.")
 
 
-def requires_key(api_key: str) -> Callable[..., Awaitable[None]]:
+async def check_caller(headers: dict[str, str], method: str, *, api_key: str, people: People | None) -> str:
+    """Who it is, for the audit trail: `api`, or a signed-in person. A cookie counts only where no key is given."""
+    if people and "cookie" in headers and not given_key(headers):
+        person = await people.caller(headers, method)
+        if person:
+            return person.by
+    check_key(headers, api_key)
+    return "api"
+
+
+def requires_key(api_key: str, people: People | None = None) -> Callable[..., Awaitable[None]]:
     async def check(request: Request, _shown_in_docs: str | None = Security(_shown)) -> None:
-        check_key({k.decode("latin-1"): v.decode("latin-1") for k, v in request.scope["headers"]}, api_key)
+        await check_caller(header_map(request.scope), request.method, api_key=api_key, people=people)
 
     return check

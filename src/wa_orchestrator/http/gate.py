@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 import time
@@ -10,6 +11,7 @@ import structlog
 
 from wa_orchestrator.errors import ClientGone, OrchestratorError, TooLarge
 from wa_orchestrator.http.asgi import App, Message, Receive, Scope, Send, header_map, send_error
+from wa_orchestrator.logs import request_id as bound_request_id
 
 log = structlog.get_logger()
 
@@ -21,6 +23,9 @@ _SECURITY_HEADERS = [
     (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store"),
 ]
+_SECURITY_NAMES = frozenset(name for name, _ in _SECURITY_HEADERS)
+_PROCESS = secrets.token_hex(4)
+_numbers = itertools.count(1)
 
 
 class Gate:
@@ -28,62 +33,84 @@ class Gate:
         self._inner = inner
         self._limit = max_body_bytes
         self._larger = larger or {}
+        # bound once: finding the logger's settings anew costs more than a line that is not written
+        self._log = log.bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
         headers = header_map(scope)
-        given = headers.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        scope.setdefault("state", {})["request_id"] = request_id
+        given = headers.get("x-request-id")
+        request_id = given if given and _REQUEST_ID.fullmatch(given) else _new_request_id()
+        scope["state"]["request_id"] = request_id
+        answer = _Answer(send, request_id)
         began = time.perf_counter()
-        status = 0
+        token = bound_request_id.set(request_id)
+        try:
+            limit = self._larger.get(scope["path"], self._limit)
+            if limit is not None:
+                receive = _checked_length(headers, receive, limit)
+            await self._inner(scope, receive, answer.send)
+        except OrchestratorError as error:
+            if not answer.status:
+                await send_error(answer.send, error, request_id)
+        except ClientGone:
+            return
+        except Exception:
+            self._log.exception("request_failed", method=scope["method"], path=scope["path"])
+            if not answer.status:
+                await send_error(answer.send, OrchestratorError(), request_id)
+        finally:
+            if scope["path"] not in _QUIET:
+                self._log.debug(
+                    "request",
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=answer.status,
+                    ms=round((time.perf_counter() - began) * 1000, 1),
+                )
+            bound_request_id.reset(token)
 
-        async def send_marked(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                present = {name.lower() for name, _ in message["headers"]}
-                extra = [h for h in _SECURITY_HEADERS if h[0] not in present]
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *extra]
-            await send(message)
 
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
-            try:
-                limit = self._larger.get(scope["path"], self._limit)
-                if limit is not None:
-                    _check_length(headers, limit)
-                    receive = _bounded(receive, limit)
-                await self._inner(scope, receive, send_marked)
-            except OrchestratorError as error:
-                if not status:
-                    await send_error(send_marked, error, request_id)
-            except ClientGone:
-                return
-            except Exception:
-                log.exception("request_failed", method=scope["method"], path=scope["path"])
-                if not status:
-                    await send_error(send_marked, OrchestratorError(), request_id)
-            finally:
-                if scope["path"] not in _QUIET:
-                    log.debug(
-                        "request",
-                        method=scope["method"],
-                        path=scope["path"],
-                        status=status,
-                        ms=round((time.perf_counter() - began) * 1000, 1),
-                    )
+class _Answer:
+    """Marks what goes out: the request id and the headers that every answer carries."""
+
+    __slots__ = ("_request_id", "_send", "status")
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = message["headers"]
+            present = {name for name, _ in headers}
+            extra = _SECURITY_HEADERS
+            if not _SECURITY_NAMES.isdisjoint(present):
+                extra = [header for header in _SECURITY_HEADERS if header[0] not in present]
+            message["headers"] = [*headers, (b"x-request-id", self._request_id.encode()), *extra]
+        await self._send(message)
+
+
+def _new_request_id() -> str:
+    """Only has to differ from the others: the process by chance, the request by number."""
+    return f"{_PROCESS}{next(_numbers):08x}"
 
 
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"The body is larger than {limit} bytes.")
 
 
-def _check_length(headers: dict[str, str], limit: int) -> None:
-    length = headers.get("content-length", "0")
-    if length.isdigit() and int(length) > limit:
+def _checked_length(headers: dict[str, str], receive: Receive, limit: int) -> Receive:
+    length = headers.get("content-length")
+    if length is None or not length.isdigit():
+        return _bounded(receive, limit)
+    if int(length) > limit:
         raise _too_large(limit)
+    return receive  # the HTTP side takes no more than was announced
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:

@@ -31,13 +31,17 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
         """Filters look through the newest 20,000; `nextCursor` goes on from where the page ended."""
         digits = to.lstrip("+").split("@")[0]
         found: list[dict[str, Any]] = []
-        last, scanned = cursor, 0
-        while scanned < _MOST_SCANNED and len(found) < limit:
+        last, scanned, ended = cursor, 0, False
+        while scanned < _MOST_SCANNED and len(found) < limit and not ended:
             ids = await store.messages.newest(before=last, limit=_SCAN_AT_ONCE)
-            for record in await store.messages.many(ids):
+            records = {record["id"]: record for record in await store.messages.many(ids)}
+            for message_id in ids:
                 if len(found) == limit:
                     break
-                last, view = record["id"], message_view(record)
+                last = message_id
+                if message_id not in records:  # forgotten meanwhile
+                    continue
+                view = message_view(records[message_id])
                 if (
                     (not status or view["status"] == status)
                     and (not session_id or view["sessionId"] == session_id)
@@ -46,9 +50,8 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
                 ):
                     found.append(view)
             scanned += len(ids)
-            if len(ids) < _SCAN_AT_ONCE:
-                break
-        return {"messages": found, "nextCursor": last if len(found) == limit else None}
+            ended = len(ids) < _SCAN_AT_ONCE and (not ids or last == ids[-1])
+        return {"messages": found, "nextCursor": None if ended else last}
 
     @router.get("/messages/dead", summary="Failed messages, newest first")
     async def dead(limit: Annotated[int, Query(ge=1, le=500)] = 100) -> dict[str, Any]:

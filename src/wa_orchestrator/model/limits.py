@@ -79,6 +79,33 @@ class Override:
         return self.until is None or now_ms < self.until
 
 
+def strictest(overrides: list[Override]) -> Override:
+    """Several sessions of one phone share one budget: of what was set for each, the strictest counts."""
+    chosen = overrides[0]
+    for other in overrides[1:]:
+        values = dict(chosen.values)
+        for name, value in other.values.items():
+            values[name] = _stricter(name, values[name], value) if name in values else value
+        preset = "cautious" if "cautious" in (chosen.preset, other.preset) else chosen.preset or other.preset
+        ends = [o.until for o in (chosen, other) if o.until is not None]
+        chosen = Override(values=values, preset=preset, until=min(ends) if ends else None)
+    return chosen
+
+
+def _stricter(name: str, one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return other if one is None else one
+    if name in {"daily", "per_minute"}:
+        return min(one, other)
+    if name in {"min_delay_ms", "max_delay_ms"}:
+        return max(one, other)
+    if name == "burst":
+        return Burst(min(one.count, other.count), max(one.pause_ms, other.pause_ms))
+    if name == "hours":
+        return min(one, other, key=lambda hours: (hours.closes - hours.opens) % (24 * 60) or 24 * 60)
+    return one
+
+
 @dataclass(frozen=True)
 class Effective:
     limits: Limits
@@ -131,8 +158,8 @@ def read_hours(value: object) -> Hours | None:
     if value is None:
         return None
     text = f"{value.get('from')}-{value.get('to')}" if isinstance(value, dict) else value
-    found = _HOURS.match(text) if isinstance(text, str) else None
-    if not found:
+    found = _HOURS.fullmatch(text) if isinstance(text, str) else None
+    if not found or (isinstance(value, dict) and set(value) != {"from", "to"}):
         raise _wrong("hours", 'write "09:00-21:00", or null for any hour.')
     opens, closes = int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
     if closes > 24 * 60 or opens == closes:
@@ -205,7 +232,8 @@ def read_instant(name: str, value: object) -> int:
         except ValueError:
             pass
         else:
-            if moment.tzinfo is not None:
+            # year 1 in the far east was year 0 in UTC, which there is none
+            if moment.tzinfo is not None and 1 < moment.year < 9999:
                 return int(moment.astimezone(UTC).timestamp() * 1000)
     raise _wrong(name, "write a time such as 2030-01-31T09:00:00+02:00.")
 

@@ -100,6 +100,9 @@ class Session:
     worker_rss_bytes: int | None = None
     connection: str = ""
     waiting_for_proxy: bool = False
+    ran_order: int = 0  # the order its worker was last started with, as the leader told; 0: stopped
+    start_error: str = ""
+    start_error_at: int = 0
     maker: str = ""  # the server that provisioned it
     forget: bool = False  # deletion also drops the phone's binding
     discard_auth: bool = False  # the next start begins with an empty folder
@@ -108,3 +111,13 @@ class Session:
     def linked(self) -> bool:
         """Was connected at least once and not logged out since: needs no scan."""
         return bool(self.jid)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """A session and what its last pings said."""
+
+    session: Session
+    unacked: int = 0
+    last_received_at: int | None = None
+    rescued_at: int | None = None

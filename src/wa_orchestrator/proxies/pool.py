@@ -104,7 +104,7 @@ class ProxyPool:
                 await self._store.sessions.order(
                     session_id, "restart", reason="PROXY_WORKS", only_if_run_order=session.run_order
                 )
-                await self._lifecycle.ensure(session_id)
+                await self._lifecycle.carry_out(session_id)
 
     async def move_away(self, proxy_id: str, sessions: list[str], *, reason: str, healthy: bool = False) -> int:
         """Moves sessions to other proxies, one after the other; those that find none wait, or stay if it is healthy."""
@@ -116,7 +116,7 @@ class ProxyPool:
                 )
                 if answer["moved"] or answer["waiting"]:
                     log.info("session_moved", session_id=session_id, to=answer["proxy"], waiting=answer["waiting"])
-                    await self._lifecycle.ensure(session_id)
+                    await self._lifecycle.carry_out(session_id)
                 moved += bool(answer["moved"])
             except OrchestratorError as error:
                 log.warning("session_not_moved", session_id=session_id, code=error.code)
@@ -131,7 +131,7 @@ class ProxyPool:
             home = await self._store.proxies.get(session.proxy_id) if session.proxy_id else None
             if home and home.status is ProxyStatus.ACTIVE and not home.draining:
                 await self._store.sessions.stop_waiting(session_id)
-                await self._lifecycle.ensure(session_id)
+                await self._lifecycle.carry_out(session_id)
             else:
                 await self.move_away(session.proxy_id, [session_id], reason="PROXY_FAILED")
 

@@ -59,6 +59,11 @@ class WorkerLocked(Exception):
 class Runner(Protocol):
     """Starts and stops workers. Every method may be repeated without harm."""
 
+    @property
+    def outlives_server(self) -> bool:
+        """Do workers go on when the server is stopped on purpose? Containers do, local processes do not."""
+        ...
+
     async def open(self) -> list[RunningWorker]:
         """Finds and adopts workers left running by an earlier control plane; they are not touched."""
         ...

@@ -63,6 +63,10 @@ class ProcessRunner:
         self._tell: list[Callable[[WorkerExit], None]] = []
         self._closed = False
 
+    @property
+    def outlives_server(self) -> bool:
+        return False
+
     def on_exit(self, tell: Callable[[WorkerExit], None]) -> None:
         self._tell.append(tell)
 

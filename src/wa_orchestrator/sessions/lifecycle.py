@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -19,6 +20,7 @@ from wa_orchestrator.model.session import Session
 from wa_orchestrator.runners.port import Runner, WorkerLocked, WorkerSpec
 from wa_orchestrator.sessions import folders
 from wa_orchestrator.sessions.plan import Step, next_step
+from wa_orchestrator.sessions.remote import ask_leader
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.sessions import SessionRequest
@@ -36,8 +38,10 @@ class Lifecycle:
         self._settings = settings
         self._clock = clock
         self._webhook_url = webhook_url
-        self._maker = maker
+        self.maker = maker
         self._starts = asyncio.Semaphore(settings.start_budget)
+        # whether this orchestrator runs the workers; app.py puts the lease's answer here
+        self.leads: Callable[[], bool] = lambda: True
 
     # what the operator asks for --------------------------------------------------------------------------------
     async def provision(
@@ -54,7 +58,7 @@ class Lifecycle:
     ) -> Session:
         """A new session with a running worker, or an error and nothing left of it."""
         request = SessionRequest(
-            token=secrets.token_hex(12), maker=self._maker, session_id=session_id, phone=phone, proxy_id=proxy_id,
+            token=secrets.token_hex(12), maker=self.maker, session_id=session_id, phone=phone, proxy_id=proxy_id,
             proxy_address=proxy_address, allow_additional=allow_additional, rebind=rebind, label=label,
             metadata=metadata,
         )  # fmt: skip
@@ -64,7 +68,7 @@ class Lifecycle:
             # the caller hung up: the store may have made it all the same; the sweep of half-made sessions removes it
             raise
         try:
-            await self.ensure(made.session_id)
+            await self.carry_out(made.session_id)
             await self._store.sessions.confirm(made.session_id)
         except BaseException:
             await asyncio.shield(self._undo(made.session_id))
@@ -79,7 +83,7 @@ class Lifecycle:
         """Takes a half-made session back; what cannot be done now, the sweep does later."""
         try:
             if await self._store.sessions.delete(session_id, keep_s=0, only_unconfirmed=True):
-                await self._runner.stop(session_id)
+                await self.carry_out(session_id)
                 folders.set_aside(self._settings.sessions_path, session_id, now_ms=self._clock.now_ms())
         except OrchestratorError as error:
             log.warning("provisioning_not_undone_yet", session_id=session_id, error=str(error))
@@ -108,12 +112,19 @@ class Lifecycle:
 
     async def _order(self, session_id: str, order: str, *, reason: str = "", forget: bool = False) -> None:
         await self._store.sessions.order(session_id, order, reason=reason, scan_by=self._scan_by(), forget=forget)
-        await self.ensure(session_id)
+        await self.carry_out(session_id)
 
     def _scan_by(self) -> int:
         return self._clock.now_ms() + self._settings.scan_timeout_ms
 
     # bringing the worker there ---------------------------------------------------------------------------------
+    async def carry_out(self, session_id: str) -> None:
+        """Brings the worker to what is wanted: with our own hands if we lead, else through the leader."""
+        if self.leads():
+            await self.ensure(session_id)
+        else:
+            await ask_leader(self._store, session_id, self._clock)
+
     async def ensure(self, session_id: str) -> Step:
         """Brings the session's worker to what is wanted now. One process at a time; repeating it is harmless."""
         async with self._store.locks.hold(session_id):
@@ -125,12 +136,28 @@ class Lifecycle:
             if step in {Step.STOP, Step.REPLACE, Step.DELETE}:
                 await self._runner.stop(session_id)
             if step in {Step.START, Step.REPLACE}:
-                await self._start_worker(session)
-            if step is Step.DELETE:
+                await self._start_and_tell(session)
+            elif step is Step.DELETE:
                 await self._remove(session)
+            else:
+                await self._tell(session, step)
         if step is not Step.NOTHING:
             log.info("session_step", session_id=session_id, step=step.value)
         return step
+
+    async def _start_and_tell(self, session: Session) -> None:
+        try:
+            await self._start_worker(session)
+        except OrchestratorError as error:
+            await self._store.sessions.note_worker(session.session_id, ran_order=0, error=error.message)
+            raise
+        await self._store.sessions.note_worker(session.session_id, ran_order=session.run_order)
+
+    async def _tell(self, session: Session, step: Step) -> None:
+        """What other orchestrators wait for; nothing is written when they know it already."""
+        runs = await self._runner.poll(session.session_id) if step is Step.NOTHING else None
+        if session.ran_order != (order := runs.run_order if runs else 0):
+            await self._store.sessions.note_worker(session.session_id, ran_order=order)
 
     async def _start_worker(self, session: Session) -> None:
         proxy = await self._store.proxies.get(session.proxy_id)
@@ -168,7 +195,7 @@ class Lifecycle:
         doomed = set(await self._store.sessions.overdue_unconfirmed())
         if own:
             mine = await self._store.sessions.many(await self._store.sessions.unconfirmed())
-            doomed |= {s.session_id for s in mine if s.maker == self._maker}
+            doomed |= {s.session_id for s in mine if s.maker == self.maker}
         for session_id in sorted(doomed):
             await self._undo(session_id)
             log.info("half_made_session_removed", session_id=session_id)

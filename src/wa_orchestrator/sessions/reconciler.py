@@ -10,8 +10,8 @@ import structlog
 from wa_orchestrator.background import repeat
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError
-from wa_orchestrator.model.session import Status
-from wa_orchestrator.runners.port import Runner, WorkerExit
+from wa_orchestrator.model.session import Session, Status
+from wa_orchestrator.runners.port import Runner, RunningWorker, WorkerExit
 from wa_orchestrator.sessions import folders
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.sessions.plan import Step, next_step
@@ -25,6 +25,7 @@ _LONGEST_PAUSE_S = 60.0
 _HOUSEKEEPING_S = 3600.0
 # Exit codes of the worker that a restart cannot cure (docs/reference/worker-protocol.md).
 _HOPELESS = {64: "WORKER_SETTINGS", 65: "CREDENTIALS_UNREADABLE"}
+_STARTING_MS = 15_000  # after this a start is slow for another reason than the machine's load
 _CRASH_LOOP = 10  # about two minutes of restarts
 _SAYS_IT_LIVES = {Status.CONNECTED, Status.QR_READY}
 
@@ -82,7 +83,7 @@ class Reconciler:
         # read after the workers: a session made meanwhile has a worker we do not know, never the other way round
         sessions = await self._store.sessions.all()
         half_made = await self._store.sessions.unconfirmed()
-        starts = self._settings.start_budget
+        starts = self._settings.start_budget - self._still_starting(sessions, running)
         for session in sessions:
             session_id = session.session_id
             if session_id in half_made:
@@ -110,6 +111,16 @@ class Reconciler:
         for session_id in running.keys() - known - half_made:
             log.warning("unknown_worker_stopped", session_id=session_id)
             await self._ensure(session_id)
+
+    def _still_starting(self, sessions: list[Session], running: dict[str, RunningWorker]) -> int:
+        """A cold start costs about a CPU second; five hundred at once would starve each other."""
+        now = self._clock.now_ms()
+        return sum(
+            session.session_id in running
+            and session.status in {Status.PENDING, Status.RECONNECTING}
+            and now - (session.started_at or 0) < _STARTING_MS
+            for session in sessions
+        )
 
     def _hopeless(self, session_id: str) -> str:
         """Why starting it again makes no sense; said once, then an operator's start counts from zero."""

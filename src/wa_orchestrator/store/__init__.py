@@ -9,11 +9,15 @@ from wa_orchestrator.store.commands import CommandStore
 from wa_orchestrator.store.connection import Connection
 from wa_orchestrator.store.journal import Journal
 from wa_orchestrator.store.lanes import LaneStore
+from wa_orchestrator.store.leases import LeaseStore
 from wa_orchestrator.store.locks import SessionLocks
 from wa_orchestrator.store.messages import MessageStore, Stamp
 from wa_orchestrator.store.outbox import OutboxStore
 from wa_orchestrator.store.proxies import ProxyStore
+from wa_orchestrator.store.rows import RowStore
 from wa_orchestrator.store.sessions import SessionStore
+from wa_orchestrator.store.stats import StatsStore
+from wa_orchestrator.store.users import UserStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,10 @@ class Store:
         self.commands = CommandStore(self.connection, clock)
         self.journal = Journal(self.connection)
         self.locks = SessionLocks(self.connection, clock)
+        self.leases = LeaseStore(self.connection, clock)
+        self.rows = RowStore(self.connection, clock)
+        self.stats = StatsStore(self.connection, clock)
+        self.users = UserStore(self.connection, clock)
 
     async def ping(self) -> None:
         """Raises StoreUnavailable when it is away."""

@@ -1,23 +1,25 @@
 """One connection pool to the store. Calls made in the same turn of the event loop travel together.
 
-The client's cost per call is the largest cost of a request, so concurrent calls are gathered into one pipeline:
-one write, one read (docs/decisions/0003-coalesced-store-calls.md).
+The client's cost per call is the largest cost of a request, so concurrent calls are gathered into one batch:
+one write, one read (docs/decisions/0003-coalesced-store-calls.md). The library makes, opens and closes the
+connections; batches bypass its pool and pipeline, which cost more than the rest of a request.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, cast
+import math
+from typing import Any
 
 import redis.asyncio as redis
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     BusyLoadingError,
     OutOfMemoryError,
     ReadOnlyError,
-    RedisError,
+    ResponseError,
 )
 from redis.exceptions import (
     ConnectionError as StoreConnectionError,
@@ -52,6 +54,9 @@ class Connection:
             "max_connections": 64,
         }
         self.client: redis.Redis = redis.Redis.from_url(url, **options)
+        # a batch has one time-out of its own instead of one per answer
+        self._maker = redis.ConnectionPool.from_url(url, **{**options, "socket_timeout": None})
+        self._idle: list[AbstractConnection] = []
         self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -81,13 +86,7 @@ class Connection:
 
     async def _flush(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
         try:
-            if len(batch) == 1:
-                answers = [await self._single(batch[0][0])]
-            else:
-                pipe = self.client.pipeline(transaction=False)
-                for command, _ in batch:
-                    pipe.execute_command(*command)
-                answers = await pipe.execute(raise_on_error=False)
+            answers = await self._exchange([command for command, _ in batch])
         except BaseException as error:
             answers = [error] * len(batch)
         for (_, future), answer in zip(batch, answers, strict=True):
@@ -100,15 +99,41 @@ class Connection:
             else:
                 future.set_result(answer)
 
-    async def _single(self, command: tuple[Any, ...]) -> Any:
+    async def _exchange(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """The answers in order; one that the store refused is its error."""
+        line = self._idle.pop() if self._idle else self._new_line()
         try:
-            return await cast(Awaitable[Any], self.client.execute_command(*command))  # type: ignore[no-untyped-call]
-        except RedisError as error:
+            async with asyncio.timeout(_ANSWER_S):
+                # closed by the other side while it lay idle, or never opened
+                if not line.is_connected or await line.can_read():
+                    await line.disconnect(nowait=True)
+                    await line.connect()  # type: ignore[no-untyped-call]
+                await line.send_packed_command(line.pack_commands(commands), check_health=False)
+                answers = [await self._answer(line, command[0]) for command in commands]
+        except BaseException:
+            # what is still to come would be taken for the answers of the next batch
+            await line.disconnect(nowait=True)
+            raise
+        self._idle.append(line)
+        return answers
+
+    def _new_line(self) -> AbstractConnection:
+        line: AbstractConnection = self._maker.make_connection()  # type: ignore[no-untyped-call]
+        return line
+
+    async def _answer(self, line: AbstractConnection, command: str) -> Any:
+        try:
+            answer = await line.read_response(timeout=math.inf)
+        except ResponseError as error:
             return error
+        shaped = self.client.response_callbacks.get(command)
+        return shaped(answer) if shaped else answer
 
     async def close(self) -> None:
         while self._flushes:
             _, late = await asyncio.wait(self._flushes, timeout=_ANSWER_S)
             if late:
                 break
+        while self._idle:
+            await self._idle.pop().disconnect(nowait=True)
         await self.client.aclose()

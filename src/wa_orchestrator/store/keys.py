@@ -52,6 +52,9 @@ SESSIONS_WAITING = Key("sessions_waiting", "sessions:waiting", "set", _REGISTRY,
 SESSIONS_NUMBER = Key("sessions_number", "sessions:number", "string", _REGISTRY, _FOR_EVER, "last worker_<n> given")
 PROVISION_TOKEN = Key("provision_token", "provision:token:{}", "string", _REGISTRY, "10 minutes",
                       "session made for one provisioning call: a repeat after a lost answer finds it")  # fmt: skip
+LEADER = Key("leader", "leader", "string", _REGISTRY, "9 seconds, renewed", "the orchestrator that leads")
+ORCHESTRATORS = Key("orchestrators", "orchestrators", "sorted set", _REGISTRY, "90 seconds after the last sign",
+                    "orchestrators by when they were last seen")  # fmt: skip
 PHONE_PROXY = Key("phone_proxy", "phone:proxy:{}", "string", _REGISTRY, "until forgotten", "sticky binding")
 PHONE_SESSION = Key("phone_session", "phone:session:{}", "set", _REGISTRY, _FOR_EVER,
                     "sessions of this phone (at most MAX_SESSIONS_PER_PHONE)")  # fmt: skip
@@ -109,21 +112,30 @@ SESSION_OUTBOX = Key("session_outbox", "session:outbox:{}", "sorted set", _DISPA
 CLAIMS_EXPIRING = Key("claims_expiring", "claims:expiring", "sorted set", _WORKERS, "while not empty",
                       "claimed messages by the end of their lease")  # fmt: skip
 OUTBOX_RETRIES = Key("outbox_retries", "outbox:retries", "sorted set", _DISPATCHER, "while not empty",
-                     "sessions by the time their outbox is looked at again: a retry is due, or nobody claimed")  # fmt: skip
+                     "sessions by the time their outbox is looked at again: a retry is due or nobody came")  # fmt: skip
 CLAIMS_TOKEN = Key("claims_token", "claims:token", "string", _WORKERS, _FOR_EVER, "last fencing token given")
 ROUTED = Key("routed", "routed:{}", "string", _DISPATCHER, "a day, or until something was sent to it",
              "session chosen for a recipient whose messages still wait")  # fmt: skip
 RECIPIENT = Key("recipient", "recipient:{}", "string", _DISPATCHER, "90 days", "session that last talked to it")
 STATS_DAY = Key("stats_day", "stats:day:{}", "hash", _DISPATCHER, "40 days", "accepted, sent, failed … of a day")
-STATS_MINUTE = Key("stats_minute", "stats:minute:{}", "hash", _DISPATCHER, "2 days", "the same of a minute")
+STATS_MINUTE = Key("stats_minute", "stats:minute:{}", "hash", _DISPATCHER, "2 days",
+                   "the same of a minute; connected and total sessions")  # fmt: skip
+
+_DASHBOARD = "dashboard"
+USERS = Key("users", "dashboard:users", "hash", _DASHBOARD, _FOR_EVER,
+            "user name → JSON with the scrypt hash of the password")  # fmt: skip
+SIGN_IN_TRIES = Key("sign_in_tries", "signin:tries:{}", "string", _DASHBOARD, "15 minutes after the first",
+                    "tries to sign in from an address or everywhere; pairing codes asked for by link")  # fmt: skip
+SIGN_IN_ENDED = Key("sign_in_ended", "signin:ended:{}", "string", _DASHBOARD, "as long as that sign-in would last",
+                    "a sign-in that was ended by signing out")  # fmt: skip
 
 ALL = tuple(value for value in list(globals().values()) if isinstance(value, Key))
 
 
-def lua_builders() -> str:
-    """The same builders for the scripts: `K.session(id)`, `K.proxies_all()`."""
+def lua_builders(names: set[str]) -> str:
+    """The same builders for the scripts, those named: `K.session(id)`, `K.proxies_all()`."""
     lines = ["local K = {}"]
-    for key in ALL:
+    for key in (key for key in ALL if key.name in names):
         before, _, after = key.pattern.partition("{}")
         if "{}" in key.pattern:
             body = f"'{before}' .. a" + (f" .. '{after}'" if after else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -38,8 +37,7 @@ class Stamp:
         return str(self.arguments()["today"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewMessage:
+class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message that passed every check of form."""
 
     message_id: str
@@ -71,6 +69,7 @@ class MessageStore:
     async def enqueue(self, message: NewMessage) -> dict[str, Any]:
         """One step: accepted and queued, or refused with the reason."""
         arguments: dict[str, Any] = {
+            **self._stamp.arguments(),
             "id": message.message_id,
             "wa": message.wa_message_id,
             "to": message.to,
@@ -89,7 +88,7 @@ class MessageStore:
         }
         if message.idempotency_key:
             arguments["idempotency"] = {"key": message.idempotency_key, "fingerprint": message.fingerprint}
-        return await self._run("enqueue_message", **arguments)
+        return await scripts.run(self._connection, "enqueue_message", arguments)
 
     async def cancel(self, message_id: str, *, reason: str) -> str:
         answer = await self._run("cancel_message", id=message_id, reason=reason)

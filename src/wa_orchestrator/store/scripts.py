@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,6 +16,7 @@ from wa_orchestrator.errors import OrchestratorError, by_code
 from wa_orchestrator.store.connection import Connection
 from wa_orchestrator.store.keys import lua_builders
 
+_KEY_USED = re.compile(r"\bK\.([a-z_]+)")
 _FOLDER = resources.files("wa_orchestrator.store") / "lua"
 
 
@@ -32,7 +34,9 @@ def load(name: str) -> Script:
     first_line = own.partition("\n")[0]
     used = first_line.removeprefix("-- uses: ").split() if first_line.startswith("-- uses: ") else []
     parts = [(_FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in ("shared", *used)]
-    text = "\n".join([lua_builders(), *parts, own])
+    text = "\n".join([*parts, own])
+    # a script runs from its first line each time, so it only builds the key names that it uses
+    text = f"{lua_builders(set(_KEY_USED.findall(text)))}\n{text}"
     return Script(name=name, text=text, sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

@@ -12,7 +12,7 @@ import msgspec
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import StoreUnavailable
 from wa_orchestrator.model.proxy import ProxyAddress
-from wa_orchestrator.model.session import Session, Status, Wanted, states_that_may_become
+from wa_orchestrator.model.session import Session, Status, Wanted, Watched, states_that_may_become
 from wa_orchestrator.store import keys, scripts
 from wa_orchestrator.store.connection import Connection
 from wa_orchestrator.store.proxies import address_fields
@@ -177,6 +177,28 @@ class SessionStore:
         """Nothing that an earlier run reported counts any more: the session is not connected until it says so."""
         await self._run("begin_run", id=session_id, reason=reason)
 
+    async def note_worker(self, session_id: str, *, ran_order: int, error: str = "") -> None:
+        """Tells other orchestrators what became of the worker."""
+        await self._run("note_worker", id=session_id, ranOrder=ran_order, error=error)
+
+    async def mark_unhealthy(self, session_id: str, run_order: int, *, reason: str) -> bool:
+        answer = await self._run("mark_unhealthy", id=session_id, runOrder=run_order, reason=reason)
+        return bool(answer["changed"])
+
+    async def watched(self, ids: Iterable[str]) -> list[Watched]:
+        """Sessions with what their last pings said."""
+        records = await asyncio.gather(*(self._connection.call("HGETALL", keys.SESSION(i)) for i in sorted(ids)))
+        return [
+            Watched(
+                session=as_session(record),
+                unacked=int(record.get("unacked") or 0),
+                last_received_at=int(record["lastReceivedAt"]) if record.get("lastReceivedAt") else None,
+                rescued_at=int(record["rescuedAt"]) if record.get("rescuedAt") else None,
+            )
+            for record in records
+            if record
+        ]
+
     async def stop_waiting(self, session_id: str) -> bool:
         answer = await self._run("stop_waiting", id=session_id)
         return bool(answer["resumed"])
@@ -324,6 +346,9 @@ def as_session(record: dict[str, str], *, waiting: bool = False) -> Session:
         worker_rss_bytes=number("rssBytes"),
         connection=record.get("connection", ""),
         waiting_for_proxy=waiting,
+        ran_order=number("ranOrder") or 0,
+        start_error=record.get("startError", ""),
+        start_error_at=number("startErrorAt") or 0,
         maker=record.get("maker", ""),
         forget=record.get("forget") == "1",
         discard_auth=record.get("discardAuth") == "1",

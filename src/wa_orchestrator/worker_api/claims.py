@@ -59,7 +59,7 @@ class Claims:
             request = _decoder.decode(body or b"{}")
         except msgspec.ValidationError as error:
             raise malformed("claim", error) from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidJson from None
         if not 0 <= request.wait_ms <= _LONGEST_WAIT_MS:
             raise InvalidBody("waitMs is 0 to 30000.", details={"field": "waitMs"})
@@ -96,7 +96,8 @@ async def _first_of(event: Awaitable[object], gone: Awaitable[None], *, timeout_
     woken, left = asyncio.ensure_future(event), asyncio.ensure_future(gone)
     try:
         await asyncio.wait({woken, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        if left.done() and not woken.done():
+        # also when woken in the same moment: what is handed to nobody would wait for the end of its lease
+        if left.done():
             raise ClientGone
     finally:
         woken.cancel()

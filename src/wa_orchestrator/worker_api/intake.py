@@ -81,7 +81,7 @@ class Intake:
         except msgspec.ValidationError as error:
             # the sender could not be checked without a session id, so this is no more than "not you"
             raise malformed("event", error) from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidJson from None
         try:
             checked_session_id(event.session_id)
@@ -115,7 +115,7 @@ class Intake:
             self._later(self._settle(event.session_id))
 
     async def _settle(self, session_id: str) -> None:
-        await self._lifecycle.ensure(session_id)
+        await self._lifecycle.carry_out(session_id)
 
     async def _look_at_proxy(self, session_id: str, error: str) -> None:
         await self._pool.suspect(session_id, error=error)

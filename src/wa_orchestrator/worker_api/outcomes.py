@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from wa_orchestrator.errors import InvalidBody, InvalidJson
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.outbox import Kind
+from wa_orchestrator.worker_api.malformed import malformed
 
 # no answer from WhatsApp, or no connection: it may have left, so it is repeated with the same id
 _UNCLEAR = frozenset({"ACK_TIMEOUT", "NOT_CONNECTED"})
 # WhatsApp's own limits and how long the lane rests when WhatsApp does not say
 _LIMITED_MS = {"RATE_LIMITED": 5 * 60_000, "RESTRICTED": 60 * 60_000}
+_LONGEST_PAUSE_MS = 24 * 60 * 60_000
+_Moment = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]  # until the end of year 9999
 
 
 class Ack(msgspec.Struct, rename="camel", frozen=True):
     message_id: str
     token: int | str
-    sent_at: int
+    sent_at: _Moment
     wa_message_id: str = ""
     repeated: bool = False
 
@@ -34,7 +37,7 @@ class Nack(msgspec.Struct, rename="camel", frozen=True):
     token: int | str
     error: NackError
     retryable: bool = True
-    retry_after_ms: int | None = None
+    retry_after_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 T = TypeVar("T")
@@ -67,7 +70,7 @@ class Outcomes:
             code=code,
             message=nack.error.message[:300],
             retryable=nack.retryable,
-            retry_after_ms=nack.retry_after_ms,
+            retry_after_ms=None if nack.retry_after_ms is None else min(nack.retry_after_ms, _LONGEST_PAUSE_MS),
             kind=kind_of(code),
             block_ms=_LIMITED_MS.get(code, 0),
         )
@@ -86,6 +89,6 @@ def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise InvalidBody(f"The body is malformed: {error}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise malformed("body", error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidJson from None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import msgspec
 
 from wa_orchestrator.errors import InvalidBody, InvalidPhone
+from wa_orchestrator.logs import without_credentials
 from wa_orchestrator.model.phone import checked_phone
 from wa_orchestrator.model.session import Status
 from wa_orchestrator.store.sessions import ConnectedAs, EventEffect
@@ -31,6 +32,7 @@ _OLD_STATUS = {
     "logged_out": Status.LOGGED_OUT,
 }
 _PROXY_WORDS = ("proxy", "socks")
+_TROUBLES = frozenset({"DISCONNECTED", "PROXY_ERROR", "AUTH_FAILURE", "STATUS_CHANGE"})
 
 
 class WorkerEvent(msgspec.Struct, rename="camel", frozen=True):
@@ -59,7 +61,23 @@ def meaning_of(event: WorkerEvent, *, now_ms: int) -> Meaning:
     decide = _DECISIONS.get(event.type)
     if decide is None:
         raise InvalidBody(f"Unknown event type {event.type[:40]!r}.", details={"field": "type"})
-    return decide(event, now_ms)
+    if event.type not in _TROUBLES:
+        return decide(event, now_ms)
+    # what a worker says about its troubles may quote its proxy with the password
+    event = msgspec.structs.replace(event, data=_without_credentials(event.data))
+    found = decide(event, now_ms)
+    return replace(found, note=event.data) if found.note is None else found
+
+
+def _without_credentials(value: Any) -> Any:
+    match value:
+        case str():
+            return without_credentials(value)
+        case dict():
+            return {name: _without_credentials(item) for name, item in value.items()}
+        case list():
+            return [_without_credentials(item) for item in value]
+    return value
 
 
 def _text(event: WorkerEvent, *names: str, required: bool = False) -> str:

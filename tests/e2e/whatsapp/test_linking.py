@@ -55,7 +55,7 @@ def test_a_killed_worker_comes_back_connected(system: System, phone: str) -> Non
     session_id = system.connected(phone)
     before = system.worker_pid(session_id)
     os.kill(before, signal.SIGKILL)
-    wait_for(lambda: system.worker_pid(session_id) != before, what="a new worker")
+    system.wait_new_worker(session_id, before)
     system.wait_status(session_id, "connected")
 
 

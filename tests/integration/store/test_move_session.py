@@ -25,8 +25,9 @@ async def test_a_move_takes_slot_and_binding_along(store: Store) -> None:
 
 
 async def test_the_same_fault_moves_only_once(store: Store) -> None:
-    first, _, _ = await add_proxies(store, 3)
-    made = await reserve(store, proxy_id=first)
+    await add_proxies(store, 3)
+    made = await reserve(store)
+    first = made.proxy_id
     assert (await store.sessions.move(made.session_id, reason="x", from_proxy=first))["moved"]
     again = await store.sessions.move(made.session_id, reason="x", from_proxy=first)
     assert not again["moved"]
@@ -51,10 +52,33 @@ async def test_without_a_free_slot_the_session_waits_and_keeps_its_place(store: 
 
 
 async def test_an_unscanned_session_moves_its_temporary_binding(store: Store) -> None:
-    first, second = await add_proxies(store, 2)
-    made = await reserve(store, proxy_id=first)
-    await store.sessions.move(made.session_id, reason="PROXY_FAILED", from_proxy=first)
+    proxies = await add_proxies(store, 2)
+    made = await reserve(store)
+    await store.sessions.move(made.session_id, reason="PROXY_FAILED", from_proxy=made.proxy_id)
+    (second,) = set(proxies) - {made.proxy_id}
     assert await store.connection.call("GET", keys.SESSION_TEMP(made.session_id)) == second
+
+
+async def test_a_proxy_given_by_hand_for_an_unlinked_phone_is_not_replaced(store: Store) -> None:
+    first, _ = await add_proxies(store, 2)
+    made = await reserve(store, proxy_id=first)
+    answer = await store.sessions.move(made.session_id, reason="PROXY_FAILED", from_proxy=first)
+    assert answer["waiting"]
+    session = await store.sessions.get(made.session_id)
+    assert session is not None
+    assert (session.proxy_id, session.reason) == (first, "GIVEN_PROXY_FAILED")
+    await assert_sound(store)
+
+
+async def test_a_session_on_a_working_proxy_stays_when_no_slot_is_free_elsewhere(store: Store) -> None:
+    (only,) = await add_proxies(store, 1)
+    made = await reserve(store)
+    await connect(store, made.session_id, PHONE)
+    answer = await store.sessions.move(made.session_id, reason="DRAIN", from_proxy=only, healthy=True)
+    assert (answer["moved"], answer["waiting"]) == (False, False)
+    session = await store.sessions.get(made.session_id)
+    assert session is not None
+    assert session.status == Status.CONNECTED
 
 
 async def test_moving_to_a_named_proxy_checks_it(store: Store) -> None:

@@ -58,7 +58,7 @@ async def test_a_proxy_with_sessions_is_not_removed_without_drain(store: Store) 
         await store.proxies.remove(first, drain=False)
     assert await store.proxies.remove(first, drain=True) == [made.session_id]
     assert (await reserve(store)).proxy_id == second, "a draining proxy takes no new session"
-    await store.sessions.move(made.session_id, reason="DRAIN", from_proxy=first)
+    await store.sessions.move(made.session_id, reason="DRAIN", from_proxy=first, healthy=True)
     assert await store.proxies.remove(first, drain=True) == []
     assert await store.proxies.get(first) is None
     await assert_sound(store)

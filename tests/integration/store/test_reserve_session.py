@@ -123,9 +123,7 @@ async def test_a_proxy_given_by_hand_must_exist_be_healthy_and_have_room(store: 
 
 async def test_an_unknown_proxy_address_joins_the_pool_with_the_session(store: Store) -> None:
     address = ProxyAddress("proxy.example", 1080, "user", "pass")
-    made = await store.sessions.reserve(
-        request(proxy_id=address.proxy_id, proxy_address=address), scan_by=10**15
-    )
+    made = await store.sessions.reserve(request(proxy_id=address.proxy_id, proxy_address=address), scan_by=10**15)
     proxy = await store.proxies.get(made.proxy_id)
     assert proxy is not None
     assert proxy.sessions == (made.session_id,)

@@ -7,13 +7,22 @@ local MOST_LOOKED = 1000         -- messages of one lane that cannot go now, loo
 local moved, plan = 0, {}
 local woken = {}
 
-local function connected(session) return session ~= '' and session_get(session, 'status') == 'connected' end
-
 local function connected_session(lane)
   for _, id in ipairs(redis.call('SMEMBERS', K.phone_session(lane))) do
-    if connected(id) then return id end
+    if session_get(id, 'status') == 'connected' then return id end
   end
   return nil
+end
+
+local known = {}
+local function look_up(session)
+  if session == '' then return nil end
+  if known[session] == nil then
+    local status = session_get(session, 'status')
+    known[session] = status ~= '' and {phone = session_get(session, 'phone'), open = status == 'connected',
+      ended = status == 'logged_out' or status == 'failed'}
+  end
+  return known[session]
 end
 
 local function follow(id, lane)
@@ -27,16 +36,17 @@ end
 -- The third value tells that there is more to look at: one call must not hold the store for long.
 local function choose(lane)
   local any, offset, ended = nil, 0, false
-  local known = {}
   for _ = 1, MOST_LOOKED / 20 do
     local page = redis.call('ZRANGE', K.queue(lane), offset, offset + 19)
     for _, id in ipairs(page) do
-      local m = redis.call('HMGET', K.message(id), 'session', 'expiresAt')
+      local m = redis.call('HMGET', K.message(id), 'session', 'expiresAt', 'claimedAt', 'outboxOf')
       local pinned = m[1] or ''
-      if pinned ~= '' and known[pinned] == nil then
-        known[pinned] = session_exists(pinned) and {phone = session_get(pinned, 'phone'), open = connected(pinned)} or false
+      local its = look_up(pinned)
+      if pinned == '' and m[3] and m[4] then
+        -- a worker had it and may have sent it: only that one knows, as long as it can be asked
+        local holder = look_up(m[4])
+        if holder and holder.phone == lane and not holder.ended then pinned, its = m[4], holder end
       end
-      local its = known[pinned]
       if m[2] and tonumber(m[2]) <= A.now then
         finish(id, 'expired', 'EXPIRED')
         ended = true

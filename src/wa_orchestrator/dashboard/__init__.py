@@ -1,0 +1,1 @@
+"""The pages people look at: server-rendered, live, in Hebrew and English, light and dark."""

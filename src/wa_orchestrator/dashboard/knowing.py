@@ -1,0 +1,100 @@
+"""Reads from the rooms what the pages show."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+from wa_orchestrator.dashboard import charts
+from wa_orchestrator.dashboard.looks import Glance, Seen, glance, seen
+from wa_orchestrator.dashboard.problems import Circumstances, Problem, find_problems
+from wa_orchestrator.errors import SessionNotFound, SettingsError
+from wa_orchestrator.model.limits import limits_view, override_view
+from wa_orchestrator.model.proxy import Proxy
+from wa_orchestrator.model.session import checked_session_id
+from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.worker_program import worker_program
+
+
+class Knowing:
+    def __init__(self, rooms: Rooms) -> None:
+        self._rooms = rooms
+        self._store = rooms.store
+
+    async def sessions(self) -> list[Seen]:
+        rows, proxies = await asyncio.gather(self._store.rows.all(), self.proxies_by_id())
+        now = self._rooms.clock.now_ms()
+        return [seen(row, proxies, now_ms=now) for row in rows]
+
+    async def session(self, session_id: str) -> Seen:
+        rows, proxies = await asyncio.gather(
+            self._store.rows.some([checked_session_id(session_id)]), self.proxies_by_id()
+        )
+        if not rows:
+            raise SessionNotFound
+        return seen(rows[0], proxies, now_ms=self._rooms.clock.now_ms())
+
+    async def proxies_by_id(self) -> dict[str, Proxy]:
+        return {proxy.proxy_id: proxy for proxy in await self._store.proxies.all()}
+
+    async def glance(self, rows: list[Seen] | None = None) -> Glance:
+        return (await self._numbers(rows))[1]
+
+    async def _numbers(self, rows: list[Seen] | None = None) -> tuple[list[Seen], Glance, list[Proxy], dict[str, Any]]:
+        found, proxies, messages = await asyncio.gather(
+            _given(rows) if rows is not None else self.sessions(), self._store.proxies.all(),
+            self._store.messages.counts(),
+        )  # fmt: skip
+        slots = self._rooms.settings.max_sessions_per_proxy
+        return found, glance(found, proxies, messages, slots_per_proxy=slots), proxies, messages
+
+    async def chart(self, wanted: str) -> dict[str, list[Any]]:
+        last, per_point = charts.RANGES.get(wanted, charts.RANGES["hour"])
+        return charts.series(await self._store.stats.minutes(last=last), per_point=per_point)
+
+    async def limits(self, row: Seen) -> dict[str, Any]:
+        """A session's limits as the anti-ban pages show them."""
+        planner = self._rooms.planner
+        effective, trust, _ = await planner.effective_of_session(row.id, row.phone)
+        own = await planner.override(row.id)
+        return {
+            "row": row,
+            "trust": trust,
+            "preset": effective.preset,
+            "values": limits_view(effective.limits),
+            "sources": effective.sources,
+            "override": override_view(own) if own and own.active(self._rooms.clock.now_ms()) else {},
+            "ends_at": effective.changes_at,
+        }
+
+    async def problems(self) -> tuple[list[Problem], Glance]:
+        rows, numbers, proxies, messages = await self._numbers()
+        settings = self._rooms.settings
+        here = Circumstances(
+            now_ms=self._rooms.clock.now_ms(), rows=rows, proxies=proxies, numbers=numbers,
+            dead_messages=int(messages["dead"]), free_bytes=_free_bytes(settings.data_path()),
+            ping_timeout_ms=settings.ping_timeout_ms,
+            alerts_on=bool(settings.telegram_bot_token and settings.telegram_chat_id),
+            worker_built=self._worker_built(),
+        )  # fmt: skip
+        return find_problems(here), numbers
+
+    def _worker_built(self) -> bool:
+        try:
+            worker_program(self._rooms.settings)
+        except SettingsError:
+            return False
+        return True
+
+
+async def _given(rows: list[Seen]) -> list[Seen]:
+    return rows
+
+
+def _free_bytes(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 1 << 60  # not known: no reason to alarm anybody

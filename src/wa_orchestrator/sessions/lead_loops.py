@@ -1,0 +1,29 @@
+"""The loops that only the leader runs: begun when it gains the lease, ended when it loses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wa_orchestrator.background import Service, Services
+from wa_orchestrator.runners.port import Runner
+from wa_orchestrator.sessions.lifecycle import Lifecycle
+
+
+class LeadLoops:
+    def __init__(self, loops: Mapping[str, Service], *, runner: Runner, lifecycle: Lifecycle) -> None:
+        self._loops = loops
+        self._runner = runner
+        self._lifecycle = lifecycle
+        self._running = Services()
+        self.adopted = 0
+        self.removed = 0
+
+    async def begin(self) -> None:
+        """First the running workers are found, so that none is started a second time."""
+        self.adopted = len(await self._runner.open())
+        self.removed = len(await self._lifecycle.sweep_half_made(own=True))
+        for name, loop in self._loops.items():
+            self._running.start(name, loop)
+
+    async def end(self) -> None:
+        await self._running.stop()

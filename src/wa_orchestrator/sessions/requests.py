@@ -1,0 +1,51 @@
+"""Orders given to another orchestrator reach the leader here, at once instead of at its next round."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from wa_orchestrator.background import wait_or_stop
+from wa_orchestrator.errors import OrchestratorError
+from wa_orchestrator.sessions.lifecycle import Lifecycle
+from wa_orchestrator.store import Store, keys
+
+log = structlog.get_logger()
+
+_LOOK_AT_STOP_S = 1.0
+
+
+class RequestListener:
+    def __init__(self, *, store: Store, lifecycle: Lifecycle) -> None:
+        self._store = store
+        self._lifecycle = lifecycle
+        self._work: set[asyncio.Task[None]] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            try:
+                await self._listen(stop)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                log.warning("requests_wait_for_store", error=str(error)[:200])
+                await wait_or_stop(stop, 1.0)
+        if self._work:
+            await asyncio.wait(self._work, timeout=15)
+
+    async def _listen(self, stop: asyncio.Event) -> None:
+        async with self._store.connection.client.pubsub(ignore_subscribe_messages=True) as channel:
+            await channel.subscribe(keys.RECONCILE())
+            while not stop.is_set():
+                message = await channel.get_message(timeout=_LOOK_AT_STOP_S)
+                if message is not None:
+                    task = asyncio.create_task(self._settle(str(message["data"])))
+                    self._work.add(task)
+                    task.add_done_callback(self._work.discard)
+
+    async def _settle(self, session_id: str) -> None:
+        try:
+            await self._lifecycle.ensure(session_id)
+        except OrchestratorError as error:
+            log.warning("request_failed", session_id=session_id, code=error.code, error=error.message)

@@ -1,0 +1,1 @@
+"""Notices workers that live but do not work: silent, or connected but deaf."""

@@ -1,0 +1,49 @@
+"""Looks over all running workers again and again; restarts what the policy says."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from wa_orchestrator.background import repeat
+from wa_orchestrator.clock import Clock
+from wa_orchestrator.errors import OrchestratorError
+from wa_orchestrator.runners.port import Runner
+from wa_orchestrator.sessions.lifecycle import Lifecycle
+from wa_orchestrator.settings import Settings
+from wa_orchestrator.store import Store
+from wa_orchestrator.watchdog.policy import needs_restart
+
+log = structlog.get_logger()
+
+
+class Watchdog:
+    def __init__(self, *, store: Store, runner: Runner, lifecycle: Lifecycle, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._runner = runner
+        self._lifecycle = lifecycle
+        self._settings = settings
+        self._clock = clock
+
+    async def run(self, stop: asyncio.Event) -> None:
+        every_s = self._settings.watchdog_interval_ms / 1000
+        await repeat(self.run_once, stop, every_s=every_s, name="watchdog")
+
+    async def run_once(self) -> list[str]:
+        """Restarts silent and deaf workers, one after the other; returns their sessions."""
+        running = {worker.session_id for worker in await self._runner.list_running()}
+        restarted: list[str] = []
+        for watched in await self._store.sessions.watched(running):
+            session = watched.session
+            reason = needs_restart(watched, now_ms=self._clock.now_ms(), ping_timeout_ms=self._settings.ping_timeout_ms)
+            if reason is None:
+                continue
+            log.warning("worker_unhealthy", session_id=session.session_id, reason=reason)
+            try:
+                if await self._store.sessions.mark_unhealthy(session.session_id, session.run_order, reason=reason):
+                    await self._lifecycle.ensure(session.session_id)
+                    restarted.append(session.session_id)
+            except OrchestratorError as error:
+                log.warning("unhealthy_worker_not_restarted", session_id=session.session_id, code=error.code)
+        return restarted

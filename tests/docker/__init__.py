@@ -1,0 +1,1 @@
+"""Tests on a real Docker engine."""

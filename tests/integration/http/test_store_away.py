@@ -1,0 +1,130 @@
+"""The store goes away and comes back: clear 503s meanwhile, and everything goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from support.control_plane import ControlPlane, control_plane
+from support.registry import assert_sound
+from support.servers import StoreServer, server_binary
+from support.waiting import wait_until
+from wa_orchestrator.clock import SystemClock
+from wa_orchestrator.errors import SettingsError
+from wa_orchestrator.store import Store
+
+
+@pytest.fixture
+async def own_store(tmp_path: Path) -> AsyncIterator[StoreServer]:
+    """A store of its own, which the test may kill."""
+    binary = server_binary("valkey")
+    assert binary
+    server = StoreServer(binary, tmp_path / "store")
+    server.start()
+    yield server
+    server.stop()
+
+
+async def test_without_the_store_calls_are_refused_and_it_comes_back_by_itself(
+    own_store: StoreServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wa_orchestrator.store.sessions._RETRY_PAUSES_S", (0.05,))
+    async with control_plane(tmp_path / "data", REDIS_URL=own_store.url) as plane:
+        await plane.add_proxies(1)
+        session = await plane.provision()
+        own_store.kill()
+        for method, path in [
+            ("GET", "/api/sessions"),
+            ("GET", f"/api/sessions/{session}"),
+            ("POST", "/api/sessions/provision"),
+            ("POST", f"/api/sessions/{session}/restart"),
+            ("DELETE", f"/api/sessions/{session}"),
+            ("GET", "/api/v1/proxies"),
+        ]:
+            answer = await plane.call(method, path)
+            assert (answer.status, answer.code) == (503, "STORE_UNAVAILABLE"), (method, path, answer.body)
+            assert answer.headers["retry-after"]
+        assert (await plane.event(session, "PING")).status == 503, "a worker keeps its event and tries again"
+        health = await plane.call("GET", "/health", key=None)
+        assert (health.status, health.json["status"], health.json["store"]) == (200, "degraded", "away")
+        assert (await plane.call("GET", "/ready", key=None)).status == 503
+        own_store.start()
+
+        async def ready() -> bool:
+            return (await plane.call("GET", "/ready", key=None)).status == 200
+
+        await wait_until(ready)
+        await _until_listed(plane, session)
+        assert await plane.provision() == "worker_2"
+        await assert_sound(plane.store)
+
+
+async def test_a_provisioning_outlives_a_short_absence_of_the_store(own_store: StoreServer, tmp_path: Path) -> None:
+    async with control_plane(tmp_path / "data", REDIS_URL=own_store.url) as plane:
+        (proxy_id,) = await plane.add_proxies(1)
+        own_store.kill()
+        asked = [asyncio.create_task(plane.call("POST", "/api/sessions/provision", {})) for _ in range(6)]
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(own_store.start)
+        answers = await asyncio.gather(*asked)
+        assert sorted(a.status for a in answers) == [201] * 4 + [503] * 2
+        assert {a.code for a in answers if a.status == 503} == {"NO_PROXY_AVAILABLE"}
+        assert (await plane.good("GET", f"/api/v1/proxies/{proxy_id}"))["slotsUsed"] == 4
+        await assert_sound(plane.store)
+
+
+async def test_a_slow_store_makes_calls_wait_instead_of_failing(own_store: StoreServer) -> None:
+    store = Store(own_store.url, SystemClock())
+
+    async def ask(number: int) -> object:
+        await asyncio.sleep(number * 0.005)  # each in a turn of its own, so that each wants a connection
+        return await store.connection.call("INCR", "x")
+
+    try:
+        pause = asyncio.create_task(store.connection.call("CLIENT", "PAUSE", 800, "ALL"))
+        await asyncio.sleep(0.05)
+        answers = await asyncio.gather(*(ask(n) for n in range(150)))
+        await pause
+        assert sorted(int(str(a)) for a in answers) == list(range(1, 151))
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "redis://:wrong@127.0.0.1:{port}/0"])
+async def test_a_store_that_does_not_answer_stops_the_start_with_a_sentence(
+    own_store: StoreServer, tmp_path: Path, url: str
+) -> None:
+    own_store.require_password("right")
+    with pytest.raises(SettingsError, match="Check REDIS_URL") as caught:
+        async with control_plane(tmp_path / "data", REDIS_URL=url.format(port=own_store.port)):
+            pass
+    assert "wrong" not in str(caught.value)
+
+
+async def test_workers_go_on_while_the_store_is_away(own_store: StoreServer, tmp_path: Path) -> None:
+    async with control_plane(tmp_path / "data", REDIS_URL=own_store.url) as plane:
+        await plane.add_proxies(1)
+        session = await plane.provision()
+        pid = await plane.pid(session)
+        own_store.kill()
+        await asyncio.sleep(0.6)  # three rounds of the reconciler
+        assert await plane.pid(session) == pid
+        own_store.start()
+
+        async def ready() -> bool:
+            return (await plane.call("GET", "/ready", key=None)).status == 200
+
+        await wait_until(ready)
+        assert await plane.pid(session) == pid
+        await _until_listed(plane, session)
+
+
+async def _until_listed(plane: ControlPlane, session: str) -> None:
+    async def listed() -> bool:
+        answer = await plane.call("GET", "/api/sessions")
+        return answer.status == 200 and [s["sessionId"] for s in answer.json["sessions"]] == [session]
+
+    await wait_until(listed)

@@ -1,0 +1,109 @@
+"""The server is what its OpenAPI document says, whatever is thrown at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import redis
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from support.control_plane import API_KEY, SILENT_WORKER, WEBHOOK_SECRET, proxy_url, signed_headers
+from support.servers import StoreServer
+from support.system import System
+
+SESSION = "fuzzed"
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture(scope="module")
+def served(valkey: StoreServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """A server in a process of its own, called from outside like by any client."""
+    with redis.Redis(port=valkey.port) as client:
+        client.flushall()
+    settings_ = {
+        "API_KEY": API_KEY,
+        "WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "REDIS_URL": valkey.url,
+        "WORKER_COMMAND": SILENT_WORKER,
+        "PROXY_BAD_AFTER": 100,
+        "PROXY_TIMEOUT_MS": 200,
+        "PROXY_CHECK_TARGET": "127.0.0.1:1",
+    }
+    with System(tmp_path_factory.mktemp("fuzz"), simulate=False, **settings_) as system:
+        for number in range(3):
+            system.api.post("/api/v1/proxies", {"proxy": proxy_url(number)})
+        system.provision(sessionId=SESSION)
+        yield system
+
+
+def test_every_operation_answers_as_documented(served: System) -> None:
+    document = schemathesis.openapi.from_url(f"{served.api.base}/openapi.json")
+    # the stream never ends; everything else is tried
+    operations = [found.ok() for found in document.exclude(path_regex="/stream$").get_all_operations()]
+    assert len(operations) >= 20
+    for operation in operations:
+        _try(operation)
+
+
+def _try(operation: schemathesis.APIOperation) -> None:
+    @settings(
+        max_examples=80,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def run(case: schemathesis.Case) -> None:
+        headers = {"X-Api-Key": API_KEY}
+        if case.path.startswith(("/api/webhook", "/api/worker/")):
+            _speak_as_a_worker(case, headers)
+        elif case.path_parameters and len(str(case.path_parameters.get("session_id", ""))) % 2:
+            case.path_parameters["session_id"] = SESSION  # half the calls reach what is behind an unknown id
+        case.call_and_validate(headers=headers, timeout=20, checks=CHECKS)
+
+    run()
+
+
+def _speak_as_a_worker(case: schemathesis.Case, headers: dict[str, str]) -> None:
+    """Signs what was made up, so that it reaches more than the check of the signature."""
+    session = SESSION
+    if case.path_parameters:
+        case.path_parameters["sessionId"] = SESSION
+    if isinstance(case.body, dict):
+        if "sessionId" in case.body:
+            case.body["sessionId"] = SESSION
+        if "waitMs" in case.body:
+            case.body["waitMs"] = min(case.body["waitMs"], 10) if isinstance(case.body["waitMs"], int) else 0
+        raw = json.dumps(case.body).encode()
+        case.body = json.loads(raw)
+        headers |= signed_headers(session, raw)
+
+
+def test_the_document_lists_the_routes_of_workers_and_people(served: System) -> None:
+    assert {
+        "/api/webhook",
+        "/api/worker/sessions/{sessionId}/outbox/claim",
+        "/api/sessions/provision",
+        "/api/sessions/{session_id}/qr",
+        "/api/v1/proxies/{proxy_id}/check",
+        "/health",
+        "/ready",
+    } <= set(served.api.get("/openapi.json")["paths"])
+
+
+def test_no_slot_is_lost_or_doubled_afterwards(served: System) -> None:
+    sessions = {s["sessionId"]: s for s in served.api.get("/api/sessions?limit=1000")["sessions"]}
+    held = [(session, p["id"]) for p in served.api.get("/api/v1/proxies")["proxies"] for session in p["sessions"]]
+    assert len(held) == len({session for session, _ in held})
+    assert all(sessions[session]["proxy"]["id"] == proxy for session, proxy in held)
+    assert "request_failed" not in served.log.read_text(errors="replace")
