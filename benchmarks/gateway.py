@@ -42,7 +42,7 @@ class Contender:
     p99_ms: list[float] = field(default_factory=list)
 
 
-def _requests(*, key: bool, fresh: bool = False) -> Requests:
+def single_requests(*, key: bool, fresh: bool = False) -> Requests:
     """Request after request: the same bytes for every contender, but for the key and the numbers."""
     head = request_head("/api/v1/send", f"x-api-key: {API_KEY}")
     counter = itertools.count()
@@ -63,11 +63,11 @@ async def measure(report: Report) -> None:
         script.write_text(scripts.load("enqueue_message").text, encoding="utf-8")
         with contextlib.ExitStack() as stack:
             ours = stack.enter_context(role("gateway", here))
-            plain = _requests(key=False)
+            plain = single_requests(key=False)
             contenders = [
                 Contender("gateway", ours.url, ours.pid, plain),
-                Contender("gateway, idempotency key", ours.url, ours.pid, _requests(key=True)),
-                Contender("gateway, new recipients only", ours.url, ours.pid, _requests(key=False, fresh=True)),
+                Contender("gateway, idempotency key", ours.url, ours.pid, single_requests(key=True)),
+                Contender("gateway, new recipients only", ours.url, ours.pid, single_requests(key=False, fresh=True)),
             ]
             node = find_node()
             for name, command in (

@@ -13,6 +13,7 @@ import structlog
 
 from wa_orchestrator.background import Services
 from wa_orchestrator.clock import Clock, SystemClock
+from wa_orchestrator.dashboard.counting import SessionCounter
 from wa_orchestrator.dispatcher.planner import Planner
 from wa_orchestrator.errors import SettingsError, StoreUnavailable
 from wa_orchestrator.events.live import LiveEvents
@@ -26,7 +27,7 @@ from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.proxies.sources import configured_proxies
 from wa_orchestrator.roles import ALL_ROLES, Roles, start_dispatching, store_rules
 from wa_orchestrator.rooms import Rooms
-from wa_orchestrator.runners.process import ProcessRunner
+from wa_orchestrator.runners.choice import chosen_runner
 from wa_orchestrator.sessions.lead_loops import LeadLoops
 from wa_orchestrator.sessions.leadership import Leadership
 from wa_orchestrator.sessions.lifecycle import Lifecycle
@@ -42,7 +43,6 @@ from wa_orchestrator.worker_api.claims import Claims
 from wa_orchestrator.worker_api.intake import Intake
 from wa_orchestrator.worker_api.outcomes import Outcomes
 from wa_orchestrator.worker_api.wake import Wake
-from wa_orchestrator.worker_program import worker_program
 
 log = structlog.get_logger()
 
@@ -138,16 +138,7 @@ async def _open_rooms(
     roles: Roles,
 ) -> Running:
     url = url_of(settings.host, settings.port)
-    program = worker_program(settings)
-    runner = ProcessRunner(
-        sessions_path=settings.sessions_path,
-        run_path=settings.run_path,
-        logs_path=folder / "logs",
-        command=program.command,
-        base_env=program.env,
-        log_bytes=settings.worker_log_bytes,
-        clock=clock,
-    )
+    runner = chosen_runner(settings, folder=folder, clock=clock)
     lifecycle = Lifecycle(
         store=store,
         runner=runner,
@@ -174,6 +165,7 @@ async def _open_rooms(
             "requests": RequestListener(store=store, lifecycle=lifecycle),
             "watchdog": Watchdog(store=store, runner=runner, lifecycle=lifecycle, settings=settings, clock=clock),
             "proxy_health": ProxyHealth(store=store, pool=pool, settings=settings, clock=clock),
+            "session_counter": SessionCounter(store),
         },
         runner=runner,
         lifecycle=lifecycle,

@@ -71,6 +71,33 @@ def _host_port(name: str, value: str) -> str:
     return value.strip()
 
 
+def _cpus(name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0.01 <= number <= 1024:
+        raise SettingsError(f"{name} must be a number of CPUs such as 0.5 or 2, not {value!r}.")
+    return number
+
+
+def _docker_host(name: str, value: str) -> str:
+    if not re.match(r"^(unix:///|tcp://|https?://).", value.strip()):
+        raise SettingsError(f"{name} must look like unix:///var/run/docker.sock or tcp://host:2375.")
+    return value.strip()
+
+
+def _host_path(name: str, value: str) -> str:
+    path = value.strip()
+    if path and (not path.startswith("/") or ":" in path or ".." in path.split("/")):
+        raise SettingsError(f"{name} must be a full path of the Docker machine, without colon or `..`.")
+    return path.rstrip("/") if path != "/" else path
+
+
+def _optional_host_port(name: str, value: str) -> str:
+    return _host_port(name, value) if value.strip() else ""
+
+
 def _assignments(name: str, value: str) -> str:
     for word in value.split():
         if not re.fullmatch(r"[A-Z][A-Z0-9_]*=\S*", word):
@@ -83,6 +110,7 @@ def _setting(env: str, default: str, read: Callable[[str, str], Any], help_: str
 
 
 _MS_DAY = 24 * 3600 * 1000
+_DOCKER = "Workers as containers (RUNNER=docker)"
 _SERVER, _STORE, _SESSIONS, _PROXIES = "Server", "Store", "Sessions and workers", "Proxies"
 _MESSAGES = "Messages and pacing"
 _ALERTS, _BACKUPS, _WHATSAPP = "Alerts", "Backups", "Another WhatsApp server than the real one (tests, simulator)"
@@ -162,6 +190,28 @@ class Settings:
         "Further worker settings (worker/README.md), NAME=value with spaces between.", group=_SESSIONS)  # fmt: skip
     worker_log_bytes: int = _setting("WORKER_LOG_BYTES", "5242880", _whole(65536, 1 << 30),
         "A worker's log file is turned over at this size.", group=_SESSIONS)  # fmt: skip
+
+    runner: str = _setting("RUNNER", "process", _one_of("process", "docker"),
+        "process: workers are local processes. docker: one container each.", group=_DOCKER)  # fmt: skip
+    docker_host: str = _setting("DOCKER_HOST", "unix:///var/run/docker.sock", _docker_host,
+        "The Docker engine, or better the filter in front of it (`wa-orchestrator docker-filter`).",
+        group=_DOCKER)  # fmt: skip
+    worker_image: str = _setting("WORKER_IMAGE", "whatsapp-worker-image:1.0.0", _text,
+        "Image of the workers, built from worker/Dockerfile.", group=_DOCKER)  # fmt: skip
+    docker_network: str = _setting("DOCKER_NETWORK", "bridge", _text,
+        "Docker network of the workers; WORKER_URL must be reachable from it.", group=_DOCKER)  # fmt: skip
+    host_sessions_dir: str = _setting("HOST_SESSIONS_DIR", "", _host_path,
+        "SESSIONS_DIR as the Docker machine sees it. Empty: the same path, for a server outside containers.",
+        group=_DOCKER)  # fmt: skip
+    worker_memory_mb: int = _setting("WORKER_MEMORY_MB", "256", _whole(32, 1 << 20),
+        "Memory limit of a worker, without swap: it needs 50 to 100, media comes on top.", group=_DOCKER)  # fmt: skip
+    worker_cpus: float = _setting("WORKER_CPUS", "1", _cpus,
+        "CPU limit of a worker: a start takes about one CPU second.", group=_DOCKER)  # fmt: skip
+    worker_pids: int = _setting("WORKER_PIDS", "64", _whole(8, 1 << 20),
+        "Limit of processes and threads of a worker: it has about 12.", group=_DOCKER)  # fmt: skip
+    egress_relay: str = _setting("EGRESS_RELAY", "", _optional_host_port,
+        "host:port of `wa-orchestrator egress`, the workers' only way out. Empty: workers reach proxies directly.",
+        group=_DOCKER)  # fmt: skip
 
     max_sessions_per_proxy: int = _setting("MAX_SESSIONS_PER_PROXY", "4", _whole(1, 1000),
         "Slots per proxy; never exceeded.", group=_PROXIES)  # fmt: skip

@@ -237,6 +237,7 @@ class TestDockerRunner(RunnerContract):
         runner._docker_host = f"unix://{tmp_path}/nothing.sock"
         with pytest.raises(RunnerUnavailable, match="does not answer"):
             await runner.open()
+        await runner.close(stop_workers=False)
 
     async def test_containers_of_other_installations_are_never_touched(
         self, runner: Runner, new_docker_runner: NewDockerRunner, spec: NewSpec, installation: str

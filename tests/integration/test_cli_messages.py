@@ -15,8 +15,10 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 import pytest
 import structlog
@@ -27,6 +29,12 @@ from wa_orchestrator.cli import app
 from wa_orchestrator.logs import configure_logs
 
 T = TypeVar("T")
+ZONE = ZoneInfo("Asia/Jerusalem")
+# nine in the morning in a month: as typed, as the API tells it, as people read it
+MOMENT = datetime.now(ZONE).replace(hour=9, minute=0, second=0, microsecond=0) + timedelta(days=30)
+TYPED, SHOWN = MOMENT.strftime("%Y-%m-%dT%H:%M"), MOMENT.strftime("%Y-%m-%d %H:%M:%S")
+TOLD = MOMENT.astimezone(UTC).isoformat(timespec="milliseconds")
+LATER = MOMENT.astimezone(UTC) + timedelta(hours=1)
 _numbers = itertools.count(1)
 
 
@@ -105,7 +113,6 @@ def served(data: Path, **environ: str) -> Iterator[Server]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    stop = asyncio.Event()
 
     @asynccontextmanager
     async def ready() -> AsyncIterator[ControlPlane]:
@@ -117,7 +124,6 @@ def served(data: Path, **environ: str) -> Iterator[Server]:
     try:
         plane = asyncio.run_coroutine_threadsafe(opened.__aenter__(), loop).result(timeout=30)
         yield Server(plane, loop)
-        stop.set()
     finally:
         asyncio.run_coroutine_threadsafe(opened.__aexit__(None, None, None), loop).result(timeout=30)
         loop.call_soon_threadsafe(loop.stop)
@@ -134,7 +140,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def clean_environment(tmp_path: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _prepare(monkeypatch, tmp_path)
+        yield
+    time.tzset()
+
+
+def _prepare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("ORCH_URL", "ORCH_PORT", "API_KEY", "DATA_DIR", "REDIS_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TZ", "Asia/Jerusalem")
@@ -254,11 +267,11 @@ def test_key_sends_once_and_says_so(server: Server) -> None:
 
 
 def test_times_and_priority_reach_the_server(server: Server) -> None:
-    sent = asked(server, "send", "972521111111", "-", "--at", "2027-01-31T09:00", "--expires", "2027-01-31T10:00+02:00",
+    sent = asked(server, "send", "972521111111", "-", "--at", TYPED, "--expires", LATER.isoformat(),
                  "--priority", "1", "--defer", input="From\nstandard input\n")  # fmt: skip
     message = server.message(sent["messageId"])
-    assert message["scheduleAt"] == "2027-01-31T07:00:00.000+00:00"  # Jerusalem, as this computer
-    assert message["expiresAt"] == "2027-01-31T08:00:00.000+00:00"
+    assert message["scheduleAt"] == TOLD
+    assert message["expiresAt"] == LATER.isoformat(timespec="milliseconds")
     assert message["priority"] == 1
     assert message["content"]["text"] == "From\nstandard input"
 
@@ -317,12 +330,12 @@ def test_list_filters_and_follows_pages(server: Server, monkeypatch: pytest.Monk
 
 
 def test_show_is_a_timeline_with_what_it_waits_for(server: Server) -> None:
-    sent = asked(server, "send", "972521111111", "Hello \x1b[31mred", "--at", "2027-01-31T09:00")
+    sent = asked(server, "send", "972521111111", "Hello \x1b[31mred", "--at", TYPED)
     shown = ask(server, "messages", "show", sent["messageId"]).stdout
-    assert re.search(r"^Planned for +2027-01-31 09:00:00$", shown, re.MULTILINE)
+    assert re.search(rf"^Planned for +{SHOWN}$", shown, re.MULTILINE)
     assert "Hello �[31mred" in shown
     assert re.search(r"^\d{4}-\d\d-\d\d [\d:.]+  accepted$", shown, re.MULTILINE)
-    assert shown.endswith("→ waiting for SCHEDULED: It is planned for later. Until 2027-01-31 09:00:00.\n")
+    assert shown.endswith(f"→ waiting for SCHEDULED: It is planned for later. Until {SHOWN}.\n")
     assert asked(server, "messages", "show", sent["messageId"])["waitingFor"]["code"] == "SCHEDULED"
     unknown = ask(server, "messages", "show", "msg_0")
     assert (unknown.exit_code, unknown.stderr[:36]) == (1, "There is no message with this id; en")
@@ -403,9 +416,9 @@ def test_unpaced_takes_every_limit_away(server: Server) -> None:
 def test_limits_for_all_phones(server: Server) -> None:
     session_id = server.connected(unpaced=False)
     try:
-        table = ask(server, "limits", "set", "--all", "--daily", "33", "--until", "2027-01-31T09:00").stdout
+        table = ask(server, "limits", "set", "--all", "--daily", "33", "--until", TYPED).stdout
         assert re.search(r"messages per day +33", table)
-        assert re.search(r"until +2027-01-31 09:00:00", table)
+        assert re.search(rf"until +{SHOWN}", table)
         assert re.search(r"messages per day +33 +global", ask(server, "limits", "show", session_id).stdout)
         assert asked(server, "limits", "show", "--all")["override"]["daily"] == 33
     finally:
@@ -483,11 +496,11 @@ def test_same_line_twice_in_a_file_is_meant_twice(server: Server) -> None:
 def test_template_is_filled_from_the_columns(server: Server) -> None:
     session_id = server.connected()
     columns = "\ufeffTo;Name;Day;sessionId;scheduleAt;key"
-    text = f"{columns}\r\n972541111131; Dana ;Monday;{session_id};2027-01-31T09:00;my-own-key\r\n"
+    text = f"{columns}\r\n972541111131; Dana ;Monday;{session_id};{TYPED};my-own-key\r\n"
     words = ["send", "--csv", "-", "--text", "Hello {name}, {{see}} you on {Day}."]
     assert asked(server, *words, input=text.encode())["accepted"] == 1
     message = messages_of(server, session_id)[0]
-    assert message["scheduleAt"] == "2027-01-31T07:00:00.000+00:00"
+    assert message["scheduleAt"] == TOLD
     assert server.message(message["messageId"])["content"]["text"] == "Hello Dana, {see} you on Monday."
     changed = asked(server, *words[:-1], "Bye {name}", input=text.encode())
     assert changed["refused"][0]["code"] == "IDEMPOTENCY_KEY_REUSED"

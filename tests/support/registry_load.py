@@ -82,9 +82,16 @@ class Load:
         await self.store.sessions.order(session_id, self.chance.choice(("start", "restart", "stop")), scan_by=FAR_AWAY)
 
 
+async def until_told() -> None:
+    """All processes begin in the same moment, once each of them is there."""
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+
+
 async def everything(url: str, seed: int, rounds: int) -> None:
     store = Store(url, SystemClock())
     load = Load(store, random.Random(seed))
+    await until_told()
     for _ in range(rounds):
         await asyncio.gather(*(load.step() for _ in range(20)))
     await store.close()
@@ -101,6 +108,7 @@ async def reserve_only(url: str, count: int) -> None:
             return False
         return True
 
+    await until_told()
     print(sum(await asyncio.gather(*(one() for _ in range(count)))), flush=True)
     await store.close()
 

@@ -55,6 +55,7 @@ _COMMANDS = {
         _Command("messages", "wa_orchestrator.cli.messages", "app", "List, follow, cancel and redrive messages."),
         _Command("limits", "wa_orchestrator.cli.limits", "app", "Look at and change how fast phones send."),
         _Command("proxies", "wa_orchestrator.cli.proxies", "app", "Add, look at, check, remove and import proxies."),
+        _Command("users", "wa_orchestrator.cli.users", "app", "People who may sign in to the dashboard."),
         _Command("doctor", "wa_orchestrator.cli.doctor", "doctor", "Check the installation and say what to fix."),
         _Command("phones", "wa_orchestrator.cli.phones", "app", "Simulated phones: scan, write, read."),
         _Command("simulator", "wa_orchestrator.cli.simulator", "simulator", "Run the simulated WhatsApp alone."),

@@ -24,7 +24,9 @@ _GOALS = ("sent", "delivered", "read")
 
 def send(
     ctx: typer.Context,
-    to: Annotated[str | None, typer.Argument(help="The recipient: 972501234567, or a chat id (…@g.us).")] = None,
+    to: Annotated[
+        str | None, typer.Argument(metavar="TO", help="The recipient: 972501234567, or a chat id (…@g.us).")
+    ] = None,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="What it says; - reads it from standard input.")
     ] = None,

@@ -12,6 +12,7 @@ import typer
 from wa_orchestrator.cli import qr as codes
 from wa_orchestrator.cli.api import Api, api_for, segment
 from wa_orchestrator.cli.errors import CliError
+from wa_orchestrator.cli.fleet import rolling_restart, running_sessions
 from wa_orchestrator.cli.options import JsonFlag, options_of
 from wa_orchestrator.cli.output import ago, place, plain, print_fields, print_json, print_table
 
@@ -138,10 +139,24 @@ def pairing_code(
     typer.echo("On the phone: WhatsApp → Settings → Linked devices → Link a device → Link with phone number instead.")
 
 
-@app.command()
-def restart(ctx: typer.Context, session_ids: SessionIds, as_json: JsonFlag = False) -> None:
+@app.command(epilog="Example: wa-orchestrator sessions restart --all --rolling")
+def restart(
+    ctx: typer.Context,
+    session_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="One session or several.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All sessions that are meant to run.")] = False,
+    rolling: Annotated[
+        bool, typer.Option("--rolling", help="One after the other; stops if one does not come back.")
+    ] = False,
+    timeout: Timeout = 60.0,
+    as_json: JsonFlag = False,
+) -> None:
     """Restart the workers of sessions; nobody needs to scan again."""
-    _for_each(ctx, session_ids, _order("restart"))
+    if bool(session_ids) == everything:
+        raise CliError("USAGE", "Name sessions, or say --all.", exit_code=2)
+    chosen = session_ids or running_sessions(api_for(options_of(ctx)))
+    if not chosen:
+        raise CliError("NOTHING_TO_DO", "No session is meant to run.")
+    _for_each(ctx, chosen, rolling_restart(timeout) if rolling else _order("restart"), stop_at_failure=rolling)
 
 
 @app.command()
@@ -195,7 +210,9 @@ def _order(verb: str) -> Callable[[Api, str], Any]:
     return lambda api, session_id: api.post(f"/api/sessions/{segment(session_id)}/{verb}")
 
 
-def _for_each(ctx: typer.Context, session_ids: list[str], act: Callable[[Api, str], Any]) -> None:
+def _for_each(
+    ctx: typer.Context, session_ids: list[str], act: Callable[[Api, str], Any], *, stop_at_failure: bool = False
+) -> None:
     """Does it for every session, also after a failure. One id: its answer; several: a list, failures included."""
     options, api = options_of(ctx), api_for(options_of(ctx))
     if len(session_ids) == 1:
@@ -209,6 +226,8 @@ def _for_each(ctx: typer.Context, session_ids: list[str], act: Callable[[Api, st
             answers.append({"sessionId": session_id, "error": error.as_object()})
         if not options.as_json:
             _tell(answers[-1], as_json=False)
+        if stop_at_failure and "error" in answers[-1]:
+            break
     if options.as_json:
         print_json(answers)
     if any("error" in answer for answer in answers):

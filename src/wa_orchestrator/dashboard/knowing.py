@@ -10,12 +10,16 @@ from typing import Any
 from wa_orchestrator.dashboard import charts
 from wa_orchestrator.dashboard.looks import Glance, Seen, glance, seen
 from wa_orchestrator.dashboard.problems import Circumstances, Problem, find_problems
-from wa_orchestrator.errors import SessionNotFound, SettingsError
+from wa_orchestrator.errors import MessageNotFound, SessionNotFound, SettingsError
+from wa_orchestrator.gateway.story import full_story, message_view
 from wa_orchestrator.model.limits import limits_view, override_view
 from wa_orchestrator.model.proxy import Proxy
 from wa_orchestrator.model.session import checked_session_id
 from wa_orchestrator.rooms import Rooms
 from wa_orchestrator.worker_program import worker_program
+
+_SCAN_AT_ONCE = 500
+_MOST_SCANNED = 20_000
 
 
 class Knowing:
@@ -68,6 +72,37 @@ class Knowing:
             "override": override_view(own) if own and own.active(self._rooms.clock.now_ms()) else {},
             "ends_at": effective.changes_at,
         }
+
+    async def messages(
+        self, *, status: str = "", session_id: str = "", search: str = "", after: str = "", limit: int
+    ) -> list[dict[str, Any]]:
+        """The newest that fit, from just after `after` on; looks through the newest 20,000 at most."""
+        digits = search.strip().lstrip("+").lower()
+        found: list[dict[str, Any]] = []
+        last, scanned = after, 0
+        while scanned < _MOST_SCANNED and len(found) < limit:
+            ids = await self._store.messages.newest(before=last, limit=_SCAN_AT_ONCE)
+            if not ids:
+                break
+            for record in await self._store.messages.many(ids):
+                view = message_view(record)
+                text = f"{view['to']} {view['messageId']} {view['reference'] or ''} {view['reason'] or ''}".lower()
+                fits = (not status or view["status"] == status) and (not digits or digits in text)
+                if fits and (not session_id or view["sessionId"] == session_id) and len(found) < limit:
+                    found.append(view)
+            last, scanned = ids[-1], scanned + len(ids)
+        return found
+
+    async def message(self, message_id: str) -> dict[str, Any]:
+        record = await self._store.messages.get(message_id)
+        if record is None:
+            raise MessageNotFound
+        lane = await self._store.lanes.get(record["lane"]) if record.get("lane") else {}
+        named = record.get("outboxOf") or record.get("session")
+        names = [named] if named else await self._store.lanes.sessions_of(record.get("lane", ""))
+        statuses = [s.status.value for s in await self._store.sessions.many(names)]
+        status = "connected" if "connected" in statuses else (statuses or [""])[0]
+        return full_story(record, lane, now_ms=self._rooms.clock.now_ms(), session=status)
 
     async def problems(self) -> tuple[list[Problem], Glance]:
         rows, numbers, proxies, messages = await self._numbers()

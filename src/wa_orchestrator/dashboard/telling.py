@@ -61,10 +61,10 @@ def _values(data: dict[str, Any], words: Words, places: Mapping[str, str]) -> di
             shown = words.known(f"status.{shown}", shown)
         elif name in {"reason", "kind"}:
             shown = words.known(f"reason.{shown.upper()}", shown) if shown else ""
-        elif name in {"phone", "to", "from", "phoneNumber"}:
-            shown = places.get(shown, shown_phone(shown.split("@")[0])) if shown[:3] != "px_" else places.get(shown, shown)
-        elif name in {"proxy"}:
+        elif shown.startswith("px_"):
             shown = places.get(shown, shown)
+        elif name in {"phone", "to", "from", "phoneNumber"}:
+            shown = shown_phone(shown.split("@")[0])
         values[name] = f"\u2068{shown}\u2069" if shown else "–"  # isolated: keeps its order inside Hebrew
     return values
 

@@ -10,6 +10,8 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from wa_orchestrator import __version__
+from wa_orchestrator.dashboard.people import People
+from wa_orchestrator.dashboard.router import dashboard_pages
 from wa_orchestrator.errors import (
     InvalidBody,
     InvalidJson,
@@ -37,7 +39,7 @@ from wa_orchestrator.http.views import ErrorAnswer
 from wa_orchestrator.rooms import GatewayRooms, Rooms
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": ErrorAnswer} for code in (400, 401, 404, 405, 409, 410, 413, 422, 429, 500, 503)
+    code: {"model": ErrorAnswer} for code in (400, 401, 403, 404, 405, 409, 410, 413, 422, 429, 500, 503)
 }
 _DESCRIPTION = """Looks after many WhatsApp accounts: one isolated worker and one fixed exit address each.
 
@@ -46,8 +48,10 @@ Every call needs the key in `X-Api-Key`. Errors have one shape: `{error: {code, 
 
 def build_app(rooms: Rooms, *, accepts: bool = True) -> App:
     """The whole HTTP side as one ASGI app; `accepts`: it takes messages too, as a gateway does."""
+    people = People(store=rooms.store, settings=rooms.settings, clock=rooms.clock)
     api = _framework(
         rooms,
+        people,
         (sessions.sessions_router(rooms), "/api", "/api/v1"),
         (session_orders.session_orders_router(rooms), "/api", "/api/v1"),
         (proxies.proxies_router(rooms), "/api/v1", "/api"),
@@ -58,18 +62,24 @@ def build_app(rooms: Rooms, *, accepts: bool = True) -> App:
         *([] if accepts else [(_send_elsewhere(), "/api/v1", "/api")]),
     )
     api.include_router(live.websocket_router(rooms))
+    api.include_router(dashboard_pages(rooms, people))
     _describe_plain_routes(api, worker_routes.openapi_paths(), _send_paths() if accepts else {})
     front: App = worker_routes.WorkerRoutes(
         api, intake=rooms.intake, claims=rooms.claims, outcomes=rooms.outcomes, media=rooms.media
     )
-    return _behind_gate(front, rooms, accepts=accepts)
+    return _behind_gate(front, rooms, people, accepts=accepts)
 
 
 def build_gateway_app(rooms: GatewayRooms) -> App:
     """The HTTP side of a gateway alone: send, bulk, messages, health."""
-    api = _framework(rooms, (messages.messages_router(rooms), "/api/v1", "/api"))
+    api = _framework(rooms, None, (messages.messages_router(rooms), "/api/v1", "/api"))
+
+    @api.get("/", include_in_schema=False)
+    async def front_door() -> RedirectResponse:
+        return RedirectResponse("/docs")
+
     _describe_plain_routes(api, _send_paths())
-    return _behind_gate(api, rooms, accepts=True)
+    return _behind_gate(api, rooms, None, accepts=True)
 
 
 def _send_elsewhere() -> APIRouter:
@@ -84,7 +94,7 @@ def _send_elsewhere() -> APIRouter:
     return router
 
 
-def _framework(rooms: GatewayRooms, *routers: tuple[APIRouter, str, str]) -> FastAPI:
+def _framework(rooms: GatewayRooms, people: People | None, *routers: tuple[APIRouter, str, str]) -> FastAPI:
     """Guarded routers (each with its two prefixes), health, documents, errors."""
     api = FastAPI(
         title="WhatsApp Orchestrator",
@@ -94,7 +104,7 @@ def _framework(rooms: GatewayRooms, *routers: tuple[APIRouter, str, str]) -> Fas
         docs_url=None,
         redoc_url=None,
     )
-    guarded = APIRouter(dependencies=[Depends(requires_key(rooms.settings.api_key))])
+    guarded = APIRouter(dependencies=[Depends(requires_key(rooms.settings.api_key, people))])
     for router, prefix, other in routers:
         guarded.include_router(router, prefix=prefix)
         # both forms are served; the document shows one
@@ -102,22 +112,19 @@ def _framework(rooms: GatewayRooms, *routers: tuple[APIRouter, str, str]) -> Fas
     api.include_router(guarded)
     api.include_router(system.system_router(rooms))
 
-    @api.get("/", include_in_schema=False)
-    async def front_door() -> RedirectResponse:
-        return RedirectResponse("/docs")
-
     add_docs(api)
     _handle_errors(api)
     return api
 
 
-def _behind_gate(inner: App, rooms: GatewayRooms, *, accepts: bool) -> App:
+def _behind_gate(inner: App, rooms: GatewayRooms, people: People | None, *, accepts: bool) -> App:
     if accepts:
         inner = send_routes.SendRoutes(
             inner,
             gateway=rooms.gateway,
             clock=rooms.clock,
             api_key=rooms.settings.api_key,
+            people=people,
             max_body_bytes=rooms.settings.max_body_bytes,
         )
     return Gate(inner, max_body_bytes=rooms.settings.max_body_bytes, larger=_larger_bodies(rooms))

@@ -58,7 +58,7 @@ class Gate:
         except ClientGone:
             return
         except Exception:
-            self._log.exception("request_failed", method=scope["method"], path=scope["path"])
+            self._log.exception("request_failed", method=scope["method"], path=_without_secret(scope["path"]))
             if not answer.status:
                 await send_error(answer.send, OrchestratorError(), request_id)
         finally:
@@ -66,11 +66,16 @@ class Gate:
                 self._log.debug(
                     "request",
                     method=scope["method"],
-                    path=scope["path"],
+                    path=_without_secret(scope["path"]),
                     status=answer.status,
                     ms=round((time.perf_counter() - began) * 1000, 1),
                 )
             bound_request_id.reset(token)
+
+
+def _without_secret(path: str) -> str:
+    """A scan link is a key to one session: it must not stand in a log."""
+    return "/scan/…" if path.startswith("/scan/") else path
 
 
 class _Answer:

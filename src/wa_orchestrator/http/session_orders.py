@@ -8,7 +8,7 @@ from wa_orchestrator.errors import AlreadyConnected, Conflict, SessionNotRunning
 from wa_orchestrator.http import views
 from wa_orchestrator.http.sessions import SessionLook
 from wa_orchestrator.model.phone import checked_phone
-from wa_orchestrator.model.session import Status, Wanted, checked_session_id
+from wa_orchestrator.model.session import Session, Status, Wanted, checked_session_id
 from wa_orchestrator.rooms import Rooms
 
 # a worker answers within seconds; WhatsApp itself may take some
@@ -22,17 +22,7 @@ def session_orders_router(rooms: Rooms) -> APIRouter:
 
     @router.post("/sessions/{session_id}/pairing-code", summary="Link with an 8-character code instead of the QR")
     async def pairing_code(session_id: str, body: views.PairingBody) -> views.PairingView:
-        session = await look.known(session_id)
-        phone = checked_phone(body.phone)
-        if session.status is Status.CONNECTED:
-            raise AlreadyConnected
-        if session.wanted is not Wanted.RUNNING:
-            raise SessionNotRunning
-        command = await store.commands.send(session_id, "pairing_code", {"phone": phone})
-        answer = await store.commands.answer(command, timeout_s=_COMMAND_TIMEOUT_S)
-        if not answer.get("ok"):
-            raise Conflict("WhatsApp gave no code. Wait until the session shows a QR code, then try again.")
-        return views.PairingView(code=str(answer["result"]["code"]), phone=phone)
+        return await ask_for_pairing_code(rooms, await look.known(session_id), body.phone)
 
     @router.post("/sessions/{session_id}/start", summary="Start a stopped session")
     async def start(session_id: str) -> views.SessionView:
@@ -71,3 +61,17 @@ def session_orders_router(rooms: Rooms) -> APIRouter:
         return views.DeletedView(session_id=session_id, deleted=True, already=not done)
 
     return router
+
+
+async def ask_for_pairing_code(rooms: Rooms, session: Session, phone: str) -> views.PairingView:
+    """Asks the worker, which asks WhatsApp."""
+    phone = checked_phone(phone)
+    if session.status is Status.CONNECTED:
+        raise AlreadyConnected
+    if session.wanted is not Wanted.RUNNING:
+        raise SessionNotRunning
+    command = await rooms.store.commands.send(session.session_id, "pairing_code", {"phone": phone})
+    answer = await rooms.store.commands.answer(command, timeout_s=_COMMAND_TIMEOUT_S)
+    if not answer.get("ok"):
+        raise Conflict("WhatsApp gave no code. Wait until the session shows a QR code, then try again.")
+    return views.PairingView(code=str(answer["result"]["code"]), phone=phone)

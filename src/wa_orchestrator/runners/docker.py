@@ -49,6 +49,7 @@ _LOOKS_AT_ONCE = 16
 _ANSWER_S = 60.0
 _KILL_S = 10.0
 _LOOK_AGAIN_S = 0.5
+_NO_CONNECTION = 900  # aiodocker's own number for an engine that cannot be reached
 _LAST_LINES = 50
 _LOG_BYTES = 1 << 20
 
@@ -81,21 +82,21 @@ class DockerRunner:
         self._resting: dict[str, asyncio.Task[None]] = {}  # by container id
         self._closed = False
 
+    @property
+    def outlives_server(self) -> bool:
+        return True  # so that an upgrade of the server disconnects nobody
+
     def on_exit(self, tell: Callable[[WorkerExit], None]) -> None:
         self._tell.append(tell)
 
     async def open(self) -> list[RunningWorker]:
-        self._client = Docker(url=self._docker_host, timeout=aiohttp.ClientTimeout(total=_ANSWER_S, sock_connect=5.0))
         began_ns = time.time_ns()
-        try:
-            with self._told_plainly("The Docker runner cannot start"):
-                await self._compare()
-        except BaseException:
-            await self._client.close()
-            raise
-        events = follow(self._client, filters=filters_for(self._rules.installation), since_ns=began_ns,
-                        connected=self._compare)  # fmt: skip
-        self._follower = asyncio.create_task(self._listen(events), name="docker events")
+        with self._told_plainly("The Docker runner cannot start"):
+            await self._compare()
+        if self._follower is None:
+            ours = filters_for(self._rules.installation)
+            events = follow(self._docker, filters=ours, since_ns=began_ns, connected=self._compare)
+            self._follower = asyncio.create_task(self._listen(events), name="docker events")
         return self._running()
 
     async def start(self, spec: WorkerSpec) -> RunningWorker:
@@ -153,6 +154,7 @@ class DockerRunner:
         if self._client:
             await self._client.close()
             self._client = None
+            await asyncio.sleep(0)  # closed sockets are let go in the loop's next turn
 
     # ---------------------------------------------------------------------------------------------- starting
     def _prepare_folder(self, spec: WorkerSpec) -> WorkerSpec:
@@ -343,8 +345,11 @@ class DockerRunner:
     # ------------------------------------------------------------------------------------------ the engine
     @property
     def _docker(self) -> Docker:
-        if self._client is None:
-            raise RunnerUnavailable("The Docker runner is not open.")
+        if self._closed and self._client is None:
+            raise RunnerUnavailable("The server is stopping.")
+        if self._client is None:  # made in the loop that uses it
+            limits = aiohttp.ClientTimeout(total=_ANSWER_S, sock_connect=5.0)
+            self._client = Docker(url=self._docker_host, timeout=limits)
         return self._client
 
     def _container(self, container_id: str) -> DockerContainer:
@@ -363,9 +368,12 @@ class DockerRunner:
         return None
 
     async def _show(self, name: str) -> Found | None:
-        with _ignored(404):
+        try:
             return found(await self._container(name).show())
-        return None
+        except DockerError as error:
+            if error.status == 404:
+                return None
+            raise
 
     @contextlib.asynccontextmanager
     async def _alone_with(self, session_id: str) -> AsyncIterator[None]:
@@ -381,20 +389,25 @@ class DockerRunner:
         except DockerError as error:
             raise RunnerUnavailable(f"{what}: {self._reason(error)}") from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise RunnerUnavailable(
-                f"{what}: the Docker engine at {self._docker_host} does not answer. "
-                "Check DOCKER_HOST, and whether this user may use it."
-            ) from error
+            raise RunnerUnavailable(f"{what}: {self._no_answer()}") from error
         except OSError as error:
             raise RunnerUnavailable(f"{what}: {error}.") from error
 
     def _reason(self, error: DockerError) -> str:
+        if error.status == _NO_CONNECTION:
+            return self._no_answer()
         said = error.message.lower()
         if "no such image" in said:
             return f"the image {self._rules.image} is not on this machine. Build it with scripts/setup.sh."
         if "network" in said and "not found" in said:
             return f"there is no Docker network {self._rules.network}. `docker compose up -d` makes it."
         return error.message
+
+    def _no_answer(self) -> str:
+        return (
+            f"the Docker engine at {self._docker_host} does not answer. "
+            "Check DOCKER_HOST, and whether this user may use it."
+        )
 
     def _folder(self, session_id: str) -> Path:
         return self._sessions_path / session_id

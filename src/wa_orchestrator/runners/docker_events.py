@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 import aiohttp
 import structlog
@@ -36,7 +37,7 @@ async def follow(
     wanted = json.dumps({**filters, "type": ["container"], "event": ["start", "die"]})
     while True:
         # one per connection: aiodocker's own cannot be started again
-        events = DockerEvents(docker)
+        events: Any = DockerEvents(docker)  # type: ignore[no-untyped-call]
         try:
             heard = events.subscribe(filters=wanted, since=_moment(since_ns))
             await connected()

@@ -9,6 +9,7 @@ import structlog
 from wa_orchestrator.background import repeat
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError
+from wa_orchestrator.model.session import Session, Watched
 from wa_orchestrator.runners.port import Runner
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.settings import Settings
@@ -16,6 +17,8 @@ from wa_orchestrator.store import Store
 from wa_orchestrator.watchdog.policy import needs_restart
 
 log = structlog.get_logger()
+
+_AT_ONCE = 8
 
 
 class Watchdog:
@@ -25,25 +28,36 @@ class Watchdog:
         self._lifecycle = lifecycle
         self._settings = settings
         self._clock = clock
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self, stop: asyncio.Event) -> None:
         every_s = self._settings.watchdog_interval_ms / 1000
         await repeat(self.run_once, stop, every_s=every_s, name="watchdog")
 
     async def run_once(self) -> list[str]:
-        """Restarts silent and deaf workers, one after the other; returns their sessions."""
+        """Restarts silent and deaf workers; returns their sessions."""
         running = {worker.session_id for worker in await self._runner.list_running()}
-        restarted: list[str] = []
-        for watched in await self._store.sessions.watched(running):
-            session = watched.session
-            reason = needs_restart(watched, now_ms=self._clock.now_ms(), ping_timeout_ms=self._settings.ping_timeout_ms)
-            if reason is None:
-                continue
-            log.warning("worker_unhealthy", session_id=session.session_id, reason=reason)
-            try:
-                if await self._store.sessions.mark_unhealthy(session.session_id, session.run_order, reason=reason):
-                    await self._lifecycle.ensure(session.session_id)
-                    restarted.append(session.session_id)
-            except OrchestratorError as error:
-                log.warning("unhealthy_worker_not_restarted", session_id=session.session_id, code=error.code)
-        return restarted
+        suspects = [w.session.session_id for w in await self._store.sessions.watched(running) if self._reason(w)]
+        restarted = await asyncio.gather(*(self._restart(session_id) for session_id in suspects))
+        return [session_id for session_id, done in zip(suspects, restarted, strict=True) if done]
+
+    def _reason(self, watched: Watched) -> str | None:
+        return needs_restart(watched, now_ms=self._clock.now_ms(), ping_timeout_ms=self._settings.ping_timeout_ms)
+
+    async def _restart(self, session_id: str) -> bool:
+        async with self._slots:
+            # stopping a hanging worker takes seconds: what was true then is looked at again now
+            for watched in await self._store.sessions.watched([session_id]):
+                if reason := self._reason(watched):
+                    return await self._replace(watched.session, reason)
+        return False
+
+    async def _replace(self, session: Session, reason: str) -> bool:
+        log.warning("worker_unhealthy", session_id=session.session_id, reason=reason)
+        try:
+            if await self._store.sessions.mark_unhealthy(session.session_id, session.run_order, reason=reason):
+                await self._lifecycle.ensure(session.session_id)
+                return True
+        except OrchestratorError as error:
+            log.warning("unhealthy_worker_not_restarted", session_id=session.session_id, code=error.code)
+        return False

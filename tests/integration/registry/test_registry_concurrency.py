@@ -13,6 +13,7 @@ import pytest
 from support.registry import add_proxies, assert_sound
 from support.registry_load import PROXIES
 from support.servers import StoreServer, server_binary
+from support.waiting import wait_until
 from wa_orchestrator.clock import SystemClock
 from wa_orchestrator.store import Store, keys
 
@@ -40,12 +41,21 @@ async def registry(own_store: StoreServer) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def start(*arguments: str) -> asyncio.subprocess.Process:
+async def start(count: int, *arguments: str) -> list[asyncio.subprocess.Process]:
+    """That many processes, all begun in the same moment; `{}` in the arguments is the number of the process."""
     env = {**os.environ, "PYTHONPATH": str(TESTS)}
-    return await asyncio.create_subprocess_exec(
-        sys.executable, str(LOAD), *arguments, env=env,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    pipe = asyncio.subprocess.PIPE
+    processes = []
+    for number in range(count):
+        command = [sys.executable, str(LOAD), *(argument.format(number) for argument in arguments)]
+        processes.append(await asyncio.create_subprocess_exec(*command, env=env, stdin=pipe, stdout=pipe, stderr=pipe))
+    for process in processes:
+        assert process.stdout
+        assert await asyncio.wait_for(process.stdout.readline(), 30) == b"ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write(b"go\n")
+    return processes
 
 
 async def finish(process: asyncio.subprocess.Process) -> str:
@@ -83,7 +93,7 @@ async def assert_phones_agree(registry: Store) -> None:
 async def test_two_hundred_reservations_at_once_fill_every_slot_and_no_more(
     registry: Store, own_store: StoreServer
 ) -> None:
-    processes = [await start(own_store.url, "reserve", "50") for _ in range(4)]
+    processes = await start(4, own_store.url, "reserve", "50")
     made = [int(await finish(process)) for process in processes]
     assert sum(made) == PROXIES * CAP
     assert {len(p.sessions) for p in await registry.proxies.all()} == {CAP}
@@ -95,7 +105,7 @@ async def test_two_hundred_reservations_at_once_fill_every_slot_and_no_more(
 async def test_provisions_deletes_failovers_and_scans_at_once_leave_the_registry_sound(
     registry: Store, own_store: StoreServer
 ) -> None:
-    processes = [await start(own_store.url, str(seed), "25") for seed in range(4)]
+    processes = await start(3, own_store.url, "{}", "25")
 
     async def watch() -> int:
         """The cap is looked at all the while, not only at the end."""
@@ -119,10 +129,10 @@ async def test_provisions_deletes_failovers_and_scans_at_once_leave_the_registry
 
 
 async def test_a_store_that_is_killed_in_the_middle_leaks_nothing(registry: Store, own_store: StoreServer) -> None:
-    processes = [await start(own_store.url, str(seed), "25") for seed in range(10, 13)]
+    processes = await start(3, own_store.url, "1{}", "25")
     killed = 0
     while any(process.returncode is None for process in processes) and killed < 3:
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(0.3)
         await asyncio.to_thread(own_store.kill)
         await asyncio.sleep(0.1)
         await asyncio.to_thread(own_store.start)
@@ -146,10 +156,14 @@ async def test_a_store_that_is_killed_in_the_middle_leaks_nothing(registry: Stor
 async def test_reservations_during_a_kill_of_the_store_still_fill_exactly_the_slots(
     registry: Store, own_store: StoreServer
 ) -> None:
-    processes = [await start(own_store.url, "reserve", "50") for _ in range(4)]
-    await asyncio.sleep(0.35)
-    await asyncio.to_thread(own_store.kill)
-    await asyncio.sleep(0.1)
+    processes = await start(4, own_store.url, "reserve", "50")
+
+    async def some_made() -> bool:
+        return bool(await registry.sessions.all_ids())
+
+    await wait_until(some_made)
+    own_store.kill()
+    assert [process for process in processes if process.returncode is None], "the kill came too late to matter"
     await asyncio.to_thread(own_store.start)
     made = [int(await finish(process)) for process in processes]
     assert sum(made) == PROXIES * CAP, "a lost answer became a second session, or a lost one"

@@ -43,11 +43,10 @@ for name, value in pairs(plan) do
   if given(value) then redis.call('HSET', key, name, value) else redis.call('HDEL', key, name) end
 end
 
--- the distance to the next message follows the new delays
+-- the distance to the next message follows the new delays; a pause after a burst stays
 local D = redis.call('HMGET', key, 'lastAt', 'lastDelay', 'nextDue', 'pausedUntil')
 local last, owed = tonumber(D[1]) or 0, tonumber(D[2]) or 0
-local paused = (tonumber(D[4]) or 0) > A.now
-if plan.maxDelay == 0 and not paused and owed > 0 then
+if plan.maxDelay == 0 and (tonumber(L[9]) or 0) > 0 and not D[4] then
   redis.call('HSET', key, 'lastDelay', 0, 'nextDue', last)
 elseif last > 0 and owed < plan.minDelay then
   redis.call('HSET', key, 'lastDelay', plan.minDelay, 'nextDue', math.max(tonumber(D[3]) or 0, last + plan.minDelay))

@@ -1,0 +1,168 @@
+"""A thousand workers that wait for work: what their waiting costs, and how soon one hears of a message."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.machine import CpuMeter
+from benchmarks.report import Report, quantile
+from benchmarks.world import WEBHOOK_SECRET, Running, World, add_senders, await_file, plan, process, session_id, world
+from wa_orchestrator.clock import SystemClock
+from wa_orchestrator.store.messages import NewMessage
+from wa_orchestrator.worker_api.signature import session_secret, sign
+
+_WORKERS = 1_000
+_WAIT_MS = 25_000  # as the worker asks (CLAIM_WAIT_MS)
+_IDLE_S = 12.0
+_WAKES = 400
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+class _Worker:
+    """One worker's connection: asks, waits, asks again."""
+
+    def __init__(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.session_id = session_id(number)
+        self._secret = session_secret(WEBHOOK_SECRET, self.session_id)
+        self._reader = reader
+        self._writer = writer
+        self.got: asyncio.Future[tuple[float, str]] | None = None
+        self.empty_answers = 0
+
+    async def run(self, first_wait_ms: int) -> None:
+        wait_ms = first_wait_ms
+        while True:
+            answer = await self._ask(f"/api/worker/sessions/{self.session_id}/outbox/claim", {"max": 1, "waitMs": wait_ms})
+            if not answer["messages"]:
+                self.empty_answers += 1
+            elif self.got and not self.got.done():
+                self.got.set_result((time.perf_counter(), answer["messages"][0]["messageId"]))
+            wait_ms = _WAIT_MS
+
+    async def _ask(self, path: str, body: object) -> dict[str, list[dict[str, str]]]:
+        raw = json.dumps(body).encode()
+        stamp = str(SystemClock().now_ms())
+        head = (f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+                f"x-webhook-timestamp: {stamp}\r\nx-webhook-signature: sha256={sign(self._secret, stamp, raw)}\r\n"
+                f"content-length: {len(raw)}\r\n\r\n")  # fmt: skip
+        self._writer.write(head.encode() + raw)
+        found: dict[str, list[dict[str, str]]] = json.loads(await _body(self._reader))
+        return found
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+async def _body(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return await reader.readexactly(length)
+
+
+@contextlib.contextmanager
+def _server(here: World) -> Iterator[Running]:
+    ready, log = here.folder / "claims.ready", here.folder / "claims.log"
+    env = {"STORE_URL": here.url, "READY_FILE": str(ready), "PYTHONPATH": str(_ROOT)}
+    with process([sys.executable, "-m", "benchmarks.claim_server"], log=log, env=env, cwd=_ROOT) as child:
+        yield Running(url=await_file(ready, child, log)["url"], pid=child.pid)
+
+
+async def measure(report: Report) -> None:
+    async with world() as here:
+        await add_senders(here.store, _WORKERS, plan())
+        with _server(here) as server:
+            before = await _share(server, here, 4.0)
+            workers, tasks = await _connect(server)
+            report.say(f"{_WORKERS:,} workers wait")
+            await asyncio.sleep(3)
+            asked = sum(w.empty_answers for w in workers)
+            idle = await _share(server, here, _IDLE_S)
+            asked = sum(w.empty_answers for w in workers) - asked
+            report.say(f"waking {_WAKES} of them, one after the other")
+            wakes, trips = await _wakes(here, server, workers)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for worker in workers:
+                worker.close()
+    report.table(
+        f"{_WORKERS:,} long polls of {_WAIT_MS // 1000} s (asked again {asked / _IDLE_S:.0f} times a second)",
+        ("", "server % of a core", "store %"),
+        [("nobody waits", f"{before[0]:.2f}", f"{before[1]:.2f}"), (f"{_WORKERS:,} wait", f"{idle[0]:.2f}", f"{idle[1]:.2f}")],
+    )
+    report.table(
+        "From the dispatcher's move to the message at the worker",
+        ("", "p50 ms", "p90 ms", "p99 ms"),
+        [(name, *(f"{quantile(values, q):.2f}" for q in (0.5, 0.9, 0.99)))
+         for name, values in (("woken", wakes), ("baseline: a bare request", trips))],
+    )  # fmt: skip
+    report.figures = {
+        "idle": {"serverPercent": idle[0], "storePercent": idle[1], "polls": asked / _IDLE_S},
+        "nobody": {"serverPercent": before[0], "storePercent": before[1]},
+        "wakeMs": {"p50": quantile(wakes, 0.5), "p99": quantile(wakes, 0.99)},
+        "bareRequestMs": {"p50": quantile(trips, 0.5), "p99": quantile(trips, 0.99)},
+    }
+    report.at_most("1,000 waiting", idle[0], 2, " % of a core")
+    report.at_most("woken, p99", quantile(wakes, 0.99), 2, " ms")
+
+
+async def _share(server: Running, here: World, seconds: float) -> tuple[float, float]:
+    meter = CpuMeter(server=server.pid, store=here.store_pid)
+    await asyncio.sleep(seconds)
+    passed, used = meter.stop()
+    return used["server"] / passed * 100, used["store"] / passed * 100
+
+
+async def _connect(server: Running) -> tuple[list[_Worker], list[asyncio.Task[None]]]:
+    host, port = server.url.removeprefix("http://").split(":")
+    chance = random.Random(1)  # noqa: S311 - not a secret
+    workers: list[_Worker] = []
+    tasks: list[asyncio.Task[None]] = []
+    for number in range(_WORKERS):
+        workers.append(_Worker(number, *await asyncio.open_connection(host, int(port))))
+        # the first wait is cut short at random, so that they ask again spread over the time
+        tasks.append(asyncio.create_task(workers[-1].run(chance.randrange(3_000, _WAIT_MS))))
+    return workers, tasks
+
+
+async def _wakes(here: World, server: Running, workers: list[_Worker]) -> tuple[list[float], list[float]]:
+    """(ms from the move to the message at the worker, ms of a bare request), in turns."""
+    host, port = server.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    chance = random.Random(2)  # noqa: S311 - not a secret
+    wakes: list[float] = []
+    trips: list[float] = []
+    for turn in range(_WAKES):
+        number = chance.randrange(_WORKERS)
+        worker = workers[number]
+        worker.got = asyncio.get_running_loop().create_future()
+        await here.store.messages.enqueue(_message(turn, number))
+        await asyncio.sleep(0.005)
+        began = time.perf_counter()
+        await here.store.lanes.release_due(lanes=10)
+        arrived, message_id = await asyncio.wait_for(worker.got, 5)
+        wakes.append((arrived - began) * 1000)
+        await here.store.outbox.ack(message_id, session_id=worker.session_id, sent_at=SystemClock().now_ms())
+        began = time.perf_counter()
+        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await _body(reader)
+        trips.append((time.perf_counter() - began) * 1000)
+    writer.close()
+    return wakes, trips
+
+
+def _message(turn: int, number: int) -> NewMessage:
+    recipient = str(972_520_000_000 + turn)
+    return NewMessage(
+        message_id=f"msg_{turn:018x}", wa_message_id=f"3EB0{turn:018X}", to=f"{recipient}@s.whatsapp.net",
+        recipient=recipient, content='{"kind":"text","text":"Hello"}', session_id=session_id(number), by="bench",
+    )  # fmt: skip
+
+

@@ -1,0 +1,54 @@
+"""Assembles the dashboard: the door, the pages, the scan links, the assets."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import FileResponse, Response
+
+from wa_orchestrator.dashboard import pages
+from wa_orchestrator.dashboard.guard import GuardedPages
+from wa_orchestrator.dashboard.knowing import Knowing
+from wa_orchestrator.dashboard.people import People
+from wa_orchestrator.dashboard.rendering import STATIC, Rendering
+from wa_orchestrator.dashboard.scan_pages import scan_link_router
+from wa_orchestrator.dashboard.scanning import ScanLinks
+from wa_orchestrator.dashboard.sign_in_pages import sign_in_router
+from wa_orchestrator.errors import NotFound
+from wa_orchestrator.rooms import Rooms
+
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
+
+
+def dashboard_pages(rooms: Rooms, people: People) -> APIRouter:
+    rendering = Rendering(settings=rooms.settings, clock=rooms.clock)
+    knowing, links = Knowing(rooms), ScanLinks(rooms)
+    guarded = GuardedPages(people, rendering)
+    pages.add_session_pages(guarded, rooms, knowing, rendering)
+    pages.add_scan_pages(guarded, rooms, knowing, links)
+    pages.add_message_pages(guarded, rooms, knowing)
+    pages.add_proxy_pages(guarded, rooms, knowing)
+    pages.add_anti_ban_pages(guarded, rooms, knowing)
+    pages.add_watching_pages(guarded, rooms, knowing, rendering)
+    router = APIRouter(include_in_schema=False)
+    router.include_router(sign_in_router(people, rendering, rooms.settings))
+    router.include_router(guarded.router)
+    router.include_router(scan_link_router(rooms, links, rendering))
+    router.include_router(_assets())
+    return router
+
+
+def _assets() -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+    known = {file.relative_to(STATIC).as_posix(): file for file in STATIC.rglob("*") if file.suffix in _TYPES}
+
+    @router.get("/assets/{version}/{path:path}")
+    async def asset(version: str, path: str) -> Response:
+        """The version is part of the address, so a browser may keep the file for ever."""
+        file = known.get(path)
+        if file is None:
+            raise NotFound
+        return FileResponse(
+            file, media_type=_TYPES[file.suffix], headers={"Cache-Control": "public, max-age=31536000, immutable"}
+        )
+
+    return router
