@@ -56,6 +56,15 @@ _COMMANDS = {
         _Command("limits", "wa_orchestrator.cli.limits", "app", "Look at and change how fast phones send."),
         _Command("proxies", "wa_orchestrator.cli.proxies", "app", "Add, look at, check, remove and import proxies."),
         _Command("users", "wa_orchestrator.cli.users", "app", "People who may sign in to the dashboard."),
+        _Command(
+            "egress", "wa_orchestrator.cli.egress", "egress", "Run the relay that leads workers to their proxies."
+        ),
+        _Command(
+            "docker-filter",
+            "wa_orchestrator.cli.docker_filter",
+            "docker_filter",
+            "Run the filter between the server and the Docker engine.",
+        ),
         _Command("doctor", "wa_orchestrator.cli.doctor", "doctor", "Check the installation and say what to fix."),
         _Command("phones", "wa_orchestrator.cli.phones", "app", "Simulated phones: scan, write, read."),
         _Command("simulator", "wa_orchestrator.cli.simulator", "simulator", "Run the simulated WhatsApp alone."),

@@ -43,9 +43,7 @@ def run_role(
 async def _until_told(
     role: AbstractAsyncContextManager[RunningRole], *, tell: Callable[[RunningRole], None], ready_file: Path | None
 ) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = _told_to_stop()
     async with role as running:
         tell(running)
         if not running.store_answers:
@@ -56,6 +54,18 @@ async def _until_told(
         await stop.wait()
         if ready_file:
             ready_file.unlink(missing_ok=True)
+
+
+async def until_told() -> None:
+    """Returns at Ctrl-C or SIGTERM."""
+    await _told_to_stop().wait()
+
+
+def _told_to_stop() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 def _place(url: str) -> str:

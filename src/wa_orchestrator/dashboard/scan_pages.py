@@ -25,10 +25,10 @@ def scan_link_router(rooms: Rooms, links: ScanLinks, rendering: Rendering) -> AP
         try:
             session = await links.session_of(token)
         except NotFound:
-            return rendering.page(request, "scan_link.html", person=None, status=404, base="", state=None, phone="")
+            return rendering.page(request, "scan_link.html", person=None, status=404, base="", state=None, expected="")
         return rendering.page(
             request, "scan_link.html", person=None, base=f"/scan/{token}", state=await scan_state(rooms, session),
-            phone=session.expected_phone,
+            expected=session.expected_phone,
         )  # fmt: skip
 
     @router.get("/scan/{token}/state")

@@ -20,6 +20,7 @@ log = structlog.get_logger()
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
+_CONNECTING_S, _CONNECTING_TURNS = 1.0, 100
 # The engine's clock may differ from ours, and replayed events are recognised: rather too far back than too late.
 _OVERLAP_NS = 5_000_000_000
 
@@ -49,10 +50,19 @@ async def follow(
         except (DockerError, aiohttp.ClientError, OSError, TimeoutError) as error:
             log.warning("docker_events_lost", error=str(error) or type(error).__name__)
         finally:
-            with contextlib.suppress(DockerError, aiohttp.ClientError, OSError):
-                await events.stop()
+            await _end(events)
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+async def _end(events: Any) -> None:
+    # cut off while it is being made, a connection would leave its socket behind
+    for _ in range(_CONNECTING_TURNS):
+        if events.task is None or events.task.done() or events.json_stream is not None:
+            break
+        await asyncio.sleep(_CONNECTING_S / _CONNECTING_TURNS)
+    with contextlib.suppress(DockerError, aiohttp.ClientError, OSError):
+        await events.stop()
 
 
 def _moment(ns: int) -> str:

@@ -127,7 +127,7 @@ class Lifecycle:
 
     async def ensure(self, session_id: str) -> Step:
         """Brings the session's worker to what is wanted now. One process at a time; repeating it is harmless."""
-        async with self._store.locks.hold(session_id):
+        async with self._store.locks.hold(session_id, owner=self.maker):
             session = await self._store.sessions.get(session_id)
             if session is None:
                 await self._runner.stop(session_id)
@@ -194,6 +194,8 @@ class Lifecycle:
         """Removes half-made sessions that are overdue; `own`: also our predecessor's, whoever they waited for."""
         doomed = set(await self._store.sessions.overdue_unconfirmed())
         if own:
+            # or every one of them would wait for a lock whose holder is dead
+            await self._store.locks.release_left_by(self.maker)
             mine = await self._store.sessions.many(await self._store.sessions.unconfirmed())
             doomed |= {s.session_id for s in mine if s.maker == self.maker}
         for session_id in sorted(doomed):

@@ -59,8 +59,8 @@ class LaneStore:
 
     async def release_due(self, *, lanes: int) -> Released:
         """Serves up to `lanes` due senders in one step."""
-        chances = [random.random() for _ in range(lanes)]  # noqa: S311 - a delay, not a secret
-        answer = await self._run("release_due", lanes=lanes, unpaced=self._unpaced, chances=chances)
+        seed = random.getrandbits(31)
+        answer = await self._run("release_due", lanes=lanes, unpaced=self._unpaced, seed=seed)
         return Released(moved=answer["moved"], looked=answer["looked"], to_plan=list(answer["plan"]))
 
     async def next_due(self) -> int | None:

@@ -22,6 +22,8 @@ class OutboxStore:
         return await scripts.run(self._connection, script, {**self._stamp.arguments(), **arguments})
 
     async def claim(self, session_id: str, *, most: int) -> list[dict[str, Any]]:
+        if not most:
+            return []
         answer = await self._run("claim_messages", session=session_id, max=most, leaseMs=self._lease_ms)
         return list(answer["messages"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from wa_orchestrator.worker_api.wake import Wake
 
 _LONGEST_WAIT_MS = 30_000
 _LONGEST_LIST = 1000
+Gone = Callable[[], Coroutine[Any, Any, None]]
 
 
 class ClaimRequest(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
@@ -31,27 +32,31 @@ class Claims:
         self._store = store
         self._wake = wake
 
-    async def claim(self, session_id: str, body: bytes, gone: Callable[[], Awaitable[None]]) -> dict[str, Any]:
+    async def claim(self, session_id: str, body: bytes, gone: Gone) -> dict[str, Any]:
         """Waits for work; `gone` ends when the worker hung up: then nothing may be handed out."""
         request = self._decode(body)
         # registered before looking: a wake between the look and the wait is not missed
         event = self._wake.register(session_id)
         try:
             found = await self._look(session_id, request)
-            if not found["commands"] and not found["messages"] and request.wait_ms > 0:
-                await _first_of(event.wait(), gone(), timeout_s=request.wait_ms / 1000)
-                found = await self._look(session_id, request)
-            return found
+            if found["commands"] or found["messages"] or not request.wait_ms:
+                return found
+            # nobody woke it, so there is nothing to find; the worker's next call looks anyway
+            if not await _woken(event, gone(), timeout_s=request.wait_ms / 1000):
+                return found
+            return await self._look(session_id, request)
         finally:
             self._wake.unregister(session_id, event)
 
     async def _look(self, session_id: str, request: ClaimRequest) -> dict[str, Any]:
-        session, commands = await asyncio.gather(
-            self._store.sessions.get(session_id), self._store.commands.waiting(session_id)
+        # one way to the store and back; the outbox of a session that is not there holds nothing to claim
+        exists, commands, messages = await asyncio.gather(
+            self._store.sessions.exists(session_id),
+            self._store.commands.waiting(session_id),
+            self._store.outbox.claim(session_id, most=request.max),
         )
-        if session is None:
+        if not exists:
             raise SessionDeleted if await self._store.sessions.was_deleted(session_id) else SessionNotFound
-        messages = await self._store.outbox.claim(session_id, most=request.max) if request.max else []
         return {"messages": [_leased(m) for m in messages], "commands": commands}
 
     def _decode(self, body: bytes) -> ClaimRequest:
@@ -91,15 +96,14 @@ def typing_ms(content: dict[str, Any], *, paced: bool) -> int:
     return min(3000, max(600, len(text) * 40))
 
 
-async def _first_of(event: Awaitable[object], gone: Awaitable[None], *, timeout_s: float) -> None:
-    """Returns when woken or after `timeout_s`; raises ClientGone when the caller hung up first."""
-    woken, left = asyncio.ensure_future(event), asyncio.ensure_future(gone)
+async def _woken(event: asyncio.Future[None], gone: Coroutine[Any, Any, None], *, timeout_s: float) -> bool:
+    """True when woken, False after `timeout_s`; raises ClientGone when the caller hung up first."""
+    left = asyncio.ensure_future(gone)
     try:
-        await asyncio.wait({woken, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        # also when woken in the same moment: what is handed to nobody would wait for the end of its lease
-        if left.done():
+        await asyncio.wait({event, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if left.done() and not event.done():
             raise ClientGone
+        return event.done()
     finally:
-        woken.cancel()
         left.cancel()
-        await asyncio.gather(woken, left, return_exceptions=True)
+        await asyncio.wait({left})

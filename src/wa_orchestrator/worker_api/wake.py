@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterable
 
 import structlog
+from redis.asyncio.client import PubSub
 
 from wa_orchestrator.background import unless_stopped, wait_or_stop
 from wa_orchestrator.store import Store, keys
@@ -18,7 +20,7 @@ _WAIT_S = 30.0
 class Wake:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._waiting: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._closing = False
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -37,30 +39,37 @@ class Wake:
             await channel.subscribe(keys.WAKE())
             # something may have been told while nobody listened
             self._wake_all()
-            while not stop.is_set():
-                message = await unless_stopped(stop, channel.get_message(timeout=_WAIT_S))
-                if message is not None:
-                    for event in self._waiting.get(str(message["data"]), ()):
-                        event.set()
+            await unless_stopped(stop, self._take(channel))
+
+    async def _take(self, channel: PubSub) -> None:
+        while True:
+            message = await channel.get_message(timeout=_WAIT_S)
+            if message is not None:
+                self._wake(self._waiting.get(str(message["data"]), ()))
+
+    def _wake(self, waiting: Iterable[asyncio.Future[None]]) -> None:
+        for event in waiting:
+            if not event.done():
+                event.set_result(None)
 
     def _wake_all(self) -> None:
-        for events in self._waiting.values():
-            for event in events:
-                event.set()
+        for waiting in self._waiting.values():
+            self._wake(waiting)
 
     def close(self) -> None:
         """Lets everybody who waits go at once, and nobody wait any more."""
         self._closing = True
         self._wake_all()
 
-    def register(self, session_id: str) -> asyncio.Event:
-        event = asyncio.Event()
+    def register(self, session_id: str) -> asyncio.Future[None]:
+        """Done when the session is woken."""
+        event: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closing:
-            event.set()
+            event.set_result(None)
         self._waiting[session_id].add(event)
         return event
 
-    def unregister(self, session_id: str, event: asyncio.Event) -> None:
+    def unregister(self, session_id: str, event: asyncio.Future[None]) -> None:
         events = self._waiting.get(session_id)
         if events:
             events.discard(event)

@@ -130,27 +130,24 @@ async def test_a_listener_misses_nothing_though_the_store_was_away(tmp_path: Pat
 
 
 # who may listen -----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("headers", "first"),
-    [
-        ({"X-Api-Key": "wrong"}, None),
-        ({"Authorization": "Bearer wrong"}, None),
-        ({}, '{"apiKey":"wrong"}'),
-        ({}, '{"apiKey":5}'),
-        ({}, "{}"),
-        ({}, "[]"),
-        ({}, "nonsense"),
-    ],
-)
-async def test_without_the_key_a_websocket_is_closed(
-    plane: ControlPlane, headers: dict[str, str], first: str | None
-) -> None:
-    async with plane.http.ws_connect(f"{plane.url}/ws", headers=headers) as socket:
-        if first is not None:
-            await socket.send_str(first)
-        got = await asyncio.wait_for(socket.receive(), PATIENCE_S)
-        assert got.type is aiohttp.WSMsgType.CLOSE
-        assert (got.data, got.extra) == (1008, "API key needed")
+_STRANGERS: list[tuple[dict[str, str], str | None]] = [
+    ({"X-Api-Key": "wrong"}, None),
+    ({"Authorization": "Bearer wrong"}, None),
+    ({}, '{"apiKey":"wrong"}'),
+    ({}, '{"apiKey":5}'),
+    ({}, "{}"),
+    ({}, "[]"),
+    ({}, "nonsense"),
+]
+
+
+async def test_without_the_key_a_websocket_is_closed(plane: ControlPlane) -> None:
+    for headers, first in _STRANGERS:
+        async with plane.http.ws_connect(f"{plane.url}/ws", headers=headers) as socket:
+            if first is not None:
+                await socket.send_str(first)
+            got = await asyncio.wait_for(socket.receive(), PATIENCE_S)
+            assert (got.type, got.data, got.extra) == (aiohttp.WSMsgType.CLOSE, 1008, "API key needed"), first
 
 
 async def test_a_browser_gives_the_key_in_its_first_message(plane: ControlPlane) -> None:
@@ -171,7 +168,7 @@ async def test_what_a_listener_says_is_not_heeded(plane: ControlPlane) -> None:
         assert json.loads(await asyncio.wait_for(socket.receive_str(), PATIENCE_S))["type"] == "proxy.added"
 
 
-# slow listeners, the end -----------------------------------------------------------------------------------------------
+# slow listeners, the end ------------------------------------------------------------------------------------------
 async def test_a_listener_that_is_too_slow_is_cut_off_and_can_resume(
     plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +227,7 @@ async def test_the_server_stops_quickly_though_streams_are_open(valkey: StoreSer
             assert await answer.content.readline() == b": connected\n"
             await socket.receive_str()
             began = time.monotonic()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 4  # uvicorn alone would wait 5 s for them
         assert (await socket.receive()).type in {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED}
         await asyncio.wait_for(answer.content.read(), 2)
         await socket.close()

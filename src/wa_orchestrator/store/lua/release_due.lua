@@ -1,7 +1,7 @@
 -- uses: shared_messages
 -- Takes every due lane and moves what it may send into the outbox of its session, counting it in the same step.
--- ARGV {now, today, keepMs, lanes, unpaced, chances[]}
--- lanes: how many at most; unpaced: how many may be under way without delays; chances: a random number per lane.
+-- ARGV {now, today, keepMs, lanes, unpaced, seed}
+-- lanes: how many at most; unpaced: how many may be under way without delays; seed: of the delays' chances.
 -- RETURNS {moved, looked, plan[]: lanes whose instants have passed}
 local MOST_LOOKED = 1000         -- messages of one lane that cannot go now, looked at in one call
 local moved, plan = 0, {}
@@ -140,8 +140,9 @@ local function serve(lane, chance)
 end
 
 local due = redis.call('ZRANGE', K.lanes_due(), '-inf', A.now, 'BYSCORE', 'LIMIT', 0, A.lanes)
-for i, lane in ipairs(due) do
-  local again = serve(lane, A.chances[i])
+math.randomseed(A.seed)
+for _, lane in ipairs(due) do
+  local again = serve(lane, math.random())
   if again then redis.call('ZADD', K.lanes_due(), again, lane) else redis.call('ZREM', K.lanes_due(), lane) end
 end
 for session in pairs(woken) do
