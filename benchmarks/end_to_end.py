@@ -55,7 +55,9 @@ def _linked(world: Simulated, number: int) -> str:
 
 
 def _send(world: Simulated, session: str, to: str) -> str:
-    return str(world.api.call("POST", "/api/v1/send", {"to": to, "message": "Hello", "sessionId": session})["messageId"])
+    return str(
+        world.api.call("POST", "/api/v1/send", {"to": to, "message": "Hello", "sessionId": session})["messageId"]
+    )
 
 
 def _one_by_one(world: Simulated, sessions: list[str], recipients: list[str]) -> list[float]:

@@ -19,7 +19,7 @@ from benchmarks.world import API_KEY, Running, World, add_senders, await_file, p
 from wa_orchestrator.store import scripts
 from wa_orchestrator.worker_program import find_node
 
-_CONNECTIONS = 64
+_CONNECTIONS = 256
 _ROUNDS = 3
 _WARM_UP_S = 0.7
 _MEASURED_S = 2.5
@@ -150,5 +150,3 @@ def _tell(report: Report, contenders: list[Contender]) -> None:
     for c in contenders[:2]:
         report.at_least(f"{c.name} against Express", ratio(c, against[1]), 2.5, "×")
         report.at_least(f"{c.name} against fastify", ratio(c, against[2]), 0.8, "×")
-
-

@@ -104,6 +104,8 @@ async def start_load(url: str, next_request: Callable[[], bytes], *, connections
     loop = asyncio.get_running_loop()
     callers = []
     for _ in range(connections):
-        _, caller = await loop.create_connection(lambda: _Caller(next_request, tally), parts.hostname, parts.port)
+        _, caller = await loop.create_connection(
+            lambda: _Caller(next_request, tally), parts.hostname or "127.0.0.1", parts.port or 80
+        )
         callers.append(caller)
     return Load(callers, tally)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-_console = Console(highlight=False)
+_console = Console(highlight=False, width=max(Console().width, 110))
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Report:
     part: str
     figures: dict[str, Any] = field(default_factory=dict)
     aims: list[Aim] = field(default_factory=list)
+    load_before: float = 0.0  # what else went on: above zero, latencies are not ours alone
 
     def say(self, text: str) -> None:
         _console.print(f"  [dim]{self.part}:[/dim] {text}")
@@ -61,7 +62,9 @@ class Report:
         self.aims.append(aim)
         sign = "≥" if aim.at_least else "≤"
         verdict = "[green]reached[/green]" if aim.met else "[red]missed[/red]"
-        _console.print(f"  {verdict}  {aim.what}: {number(aim.value)}{aim.unit} (aim {sign} {number(aim.limit)}{aim.unit})")
+        _console.print(
+            f"  {verdict}  {aim.what}: {number(aim.value)}{aim.unit} (aim {sign} {number(aim.limit)}{aim.unit})"
+        )
 
 
 def number(value: float) -> str:
@@ -90,6 +93,7 @@ def write(reports: Sequence[Report]) -> Path:
     for report in reports:
         parts[report.part] = {
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "loadBefore": report.load_before,
             "figures": report.figures,
             "aims": [{**asdict(aim), "met": aim.met} for aim in report.aims],
         }

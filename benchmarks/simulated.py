@@ -68,7 +68,9 @@ class Simulated:
         self.simulator.call("POST", f"/phones/{phone}/scan", {"qr": qr})
 
     def await_status(self, session_id: str, status: str) -> None:
-        wait_for(lambda: self.api.call("GET", f"/api/sessions/{session_id}")["status"] == status, f"{session_id} {status}")
+        wait_for(
+            lambda: self.api.call("GET", f"/api/sessions/{session_id}")["status"] == status, f"{session_id} {status}"
+        )
 
     def unpaced(self, session_id: str) -> None:
         self.api.call("PUT", f"/api/anti-ban/sessions/{session_id}/limits", _NO_LIMITS)

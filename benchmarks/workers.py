@@ -1,4 +1,4 @@
-"""Memory and start-up time of real workers, against plain node with unbundled Baileys, both connected to the simulator."""
+"""Memory and start-up time of real workers, against plain node with unbundled Baileys, on the same simulator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class _Plain:
         return began
 
     def step(self, name: str) -> str:
-        assert self.child and self.child.stdout
+        assert self.child
+        assert self.child.stdout
         for line in self.child.stdout:
             told = json.loads(line)
             if name in told:
@@ -127,7 +128,9 @@ def _tell(report: Report, ours: Times, plain: Times) -> None:
     measured = {name: {"memoryMb": median(t.memory), "toQrS": median(t.to_qr), "toConnectedS": median(t.to_connected)}
                 for name, t in (("worker", ours), ("plain node + Baileys", plain))}  # fmt: skip
     first, second = measured.values()
-    rows = [(name, f"{m['memoryMb']:.1f}", f"{m['toQrS']:.2f}", f"{m['toConnectedS']:.2f}") for name, m in measured.items()]
+    rows: list[tuple[str, ...]] = [
+        (name, f"{m['memoryMb']:.1f}", f"{m['toQrS']:.2f}", f"{m['toConnectedS']:.2f}") for name, m in measured.items()
+    ]
     rows.append(("ratio", *(f"{first[key] / second[key]:.2f}×" for key in first)))
     report.table(
         f"{_WORKERS} connected workers, medians; ours from the API call on, through the SOCKS proxy",

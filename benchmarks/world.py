@@ -1,4 +1,4 @@
-"""The world a benchmark runs in: a store of its own, linked senders written straight into it, our roles as processes."""
+"""The world a benchmark runs in: a store of its own, linked senders written into it, our roles as processes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ async def add_senders(store: Store, count: int, its_plan: LanePlan) -> None:
 
 # processes -------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
-def process(command: Sequence[str], *, log: Path, env: dict[str, str], cwd: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    command: Sequence[str], *, log: Path, env: dict[str, str], cwd: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process of ours; told to end, then made to."""
     with log.open("ab") as out:
         child = subprocess.Popen(

@@ -112,6 +112,8 @@ Everything runs. Open  {demo.url}/docs  and try, in another terminal (after `sou
   {command} sessions create --label "My shop"
   {command} sessions qr worker_{len(PHONES) + 1}          # the code, drawn in the terminal
   {command} phones scan 972500000009 worker_{len(PHONES) + 1}
+  {command} send {PHONES[1]} "Hello from the demo" --session worker_1 --wait
+  {command} phones inbox {PHONES[1]}
   {command} proxies list
   curl -H 'X-Api-Key: {demo.key}' {demo.url}/api/sessions
 

@@ -23,6 +23,8 @@ STEPS: list[tuple[str, list[str]]] = [
     ("simulator tests", [*NPM, "test", "-w", "simulator"]),
     ("integration tests", [*PYTEST, "tests/integration"]),
     ("end-to-end tests", [*PYTEST, "tests/e2e"]),
+    # they say what they do: the first run on a machine makes base images and takes minutes
+    ("Docker tests", [*PYTEST, "tests/docker"]),
 ]
 
 

@@ -1,17 +1,18 @@
 // Bundles the worker into one file: a third of the memory and half of the start-up time of plain node + node_modules.
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
 const root = new URL('.', import.meta.url)
 const path = name => fileURLToPath(new URL(name, root))
 
-await rm(path('dist'), { recursive: true, force: true })
-await mkdir(path('dist'), { recursive: true })
+// Made aside and moved in place: a worker started meanwhile finds the old bundle or the new one.
+const aside = `dist/.new-${process.pid}`
+await mkdir(path(aside), { recursive: true })
 
 const result = await build({
   entryPoints: [path('src/main.ts')],
-  outfile: path('dist/worker.mjs'),
+  outfile: path(`${aside}/worker.mjs`),
   bundle: true,
   minify: true,
   platform: 'node',
@@ -32,7 +33,7 @@ const result = await build({
 
 // How the launcher should start node; measured, see README.
 await writeFile(
-  path('dist/worker.flags.json'),
+  path(`${aside}/worker.flags.json`),
   `${JSON.stringify(
     {
       nodeFlags: ['--max-old-space-size=64', '--max-semi-space-size=1', '--v8-pool-size=1', '--max-lazy', '--expose-gc'],
@@ -42,6 +43,11 @@ await writeFile(
     2,
   )}\n`,
 )
-await chmod(path('dist/worker.mjs'), 0o755)
+await chmod(path(`${aside}/worker.mjs`), 0o755)
+// The bundle goes last: its time says whether everything is up to date.
+for (const name of (await readdir(path(aside))).sort((a, b) => Number(a === 'worker.mjs') - Number(b === 'worker.mjs'))) {
+  await rename(path(`${aside}/${name}`), path(`dist/${name}`))
+}
+await rm(path(aside), { recursive: true, force: true })
 const [size] = Object.values(result.metafile.outputs).map(output => output.bytes).sort((a, b) => b - a)
 process.stdout.write(`dist/worker.mjs ${((size ?? 0) / 1024 / 1024).toFixed(1)} MB\n`)

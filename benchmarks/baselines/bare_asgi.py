@@ -55,7 +55,7 @@ class BareApp:
 
 
 async def main() -> None:
-    client = redis.Redis.from_url(os.environ["STORE_URL"])
+    client = redis.Redis.from_url(os.environ["STORE_URL"], max_connections=1024)
     script = Path(os.environ["SCRIPT_FILE"]).read_text(encoding="utf-8")
     sha = await cast(Awaitable[bytes], client.script_load(script))
     listening = socket.create_server(("127.0.0.1", 0))

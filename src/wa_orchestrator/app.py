@@ -157,7 +157,9 @@ async def _open_rooms(
         gateway=Gateway(store=store, settings=settings, clock=clock), planner=planner,
         media=MediaStore(folder / "media", max_bytes=settings.max_media_bytes),
     )  # fmt: skip
-    reconciler = Reconciler(store=store, runner=runner, lifecycle=lifecycle, settings=settings, clock=clock)
+    reconciler = Reconciler(
+        store=store, runner=runner, lifecycle=lifecycle, media=rooms.media, settings=settings, clock=clock
+    )
 
     lead = LeadLoops(
         {

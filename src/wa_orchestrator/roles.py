@@ -58,6 +58,7 @@ def store_rules(settings: Settings) -> StoreRules:
         message_attempts=settings.message_attempts,
         rate_per_second=settings.rate_limit_per_second,
         rate_burst=settings.rate_limit_burst,
+        flood_per_minute=settings.flood_per_minute,
     )
 
 

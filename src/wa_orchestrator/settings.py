@@ -235,6 +235,9 @@ class Settings:
         "After so many messages without a natural gap a phone pauses.", group=_MESSAGES)  # fmt: skip
     burst_pause_ms: int = _setting("BURST_PAUSE_MS", "30000", _whole(0, _MS_DAY),
         "How long that pause is.", group=_MESSAGES)  # fmt: skip
+    flood_per_minute: int = _setting("FLOOD_PER_MINUTE", "300", _whole(0, 1_000_000),
+        "Messages accepted for one phone in a minute that are flagged as a flood; 0: never.",
+        group=_MESSAGES)  # fmt: skip
     message_attempts: int = _setting("MESSAGE_ATTEMPTS", "3", _whole(1, 100),
         "Refusals after which a message has failed.", group=_MESSAGES)  # fmt: skip
     message_lease_ms: int = _setting("MESSAGE_LEASE_MS", "120000", _whole(1000, _MS_DAY),

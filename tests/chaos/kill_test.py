@@ -169,9 +169,11 @@ class KillTest:
             ["worker", "gateway", "dispatcher", "orchestrator", "store", "proxy"], [5, 2, 2, 2, 1, 2]
         )[0]
         if victim == "worker":
-            cluster.kill_worker(chance)
+            if not cluster.kill_worker(chance):
+                return
         elif victim == "store":
-            cluster.kill_store()
+            if not cluster.kill_store():
+                return
         elif victim == "proxy":
             try:
                 ports = cluster.proxies_in_use()

@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 from support.system import PROGRAM, Http, wait_for
@@ -129,13 +128,12 @@ class Cluster:
         self.orchestrator.end(signal.SIGTERM)
 
     # what is not our own child -----------------------------------------------------------------------------------
-    def kill_worker(self, chance: random.Random) -> str:
+    def kill_worker(self, chance: random.Random) -> bool:
         files = sorted((self.data / "run").glob("*.pid"))
-        file = chance.choice(files)
-        return f"worker {file.stem}" if _kill(file) else "no worker"
+        return bool(files) and _kill(chance.choice(files))
 
-    def kill_store(self) -> str:
-        return "store" if _kill(self.data / "store" / "valkey.pid") else "no store"
+    def kill_store(self) -> bool:
+        return _kill(self.data / "store" / "valkey.pid")
 
     def proxies_in_use(self) -> list[int]:
         return sorted({int(p["port"]) for p in self.api.get("/api/v1/proxies")["proxies"] if p["sessions"]})
@@ -152,7 +150,3 @@ def _kill(pid_file: Path) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def pause(seconds: float) -> None:
-    time.sleep(seconds)

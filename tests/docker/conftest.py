@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import secrets
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-from support.docker_engine import Engine, NoEngine, start_engine
+from contracts.runner_contract import SECRET
+from support.docker_engine import TINY_IMAGE, Engine, NoEngine, start_engine
+from support.docker_runners import NewDockerRunner
+from support.intake import Intake
+from wa_orchestrator.runners.docker import DockerRunner
+from wa_orchestrator.runners.docker_container import INSTALLATION, ContainerRules
 
 _HERE = Path(__file__).parent
 _why_not: list[str] = []
@@ -64,3 +72,51 @@ def timed(show: Callable[[], contextlib.AbstractContextManager[None]]) -> Callab
             print(f"\n  {what}: {time.monotonic() - began:.1f} s", flush=True)
 
     return block
+
+
+@pytest.fixture
+def installation(engine: Engine) -> Iterator[str]:
+    name = f"test-{secrets.token_hex(4)}"
+    yield name
+    engine.remove_containers(f"{INSTALLATION}={name}")
+
+
+@pytest.fixture
+def sessions_path(tmp_path: Path) -> Path:
+    # pytest's folders are root's alone; a container is handed the session's folder only, so that does not matter
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def new_docker_runner(
+    engine: Engine, tiny_image: None, installation: str, sessions_path: Path, tmp_path: Path
+) -> NewDockerRunner:
+    def make(**changed: object) -> DockerRunner:
+        rules = ContainerRules(
+            installation=installation,
+            image=TINY_IMAGE,
+            network="bridge",
+            host_sessions_path=PurePosixPath(sessions_path),
+            user="1000:1000" if os.geteuid() == 0 else f"{os.geteuid()}:{os.getegid()}",
+            memory_mb=64,
+            cpus=0.5,
+            pids=32,
+            log_bytes=1 << 20,
+        )
+        host = str(changed.pop("docker_host", engine.host))
+        return DockerRunner(
+            docker_host=host,
+            rules=replace(rules, **changed),  # type: ignore[arg-type]
+            sessions_path=sessions_path,
+            logs_path=tmp_path / "logs",
+        )
+
+    return make
+
+
+@pytest.fixture
+async def intake_for_containers(engine: Engine) -> AsyncIterator[Intake]:
+    """At an address that containers on the default bridge can reach."""
+    gateway = engine.docker("network", "inspect", "bridge", "-f", "{{(index .IPAM.Config 0).Gateway}}")
+    async with Intake(SECRET, host=gateway) as intake:
+        yield intake

@@ -71,6 +71,13 @@ def test_every_part_is_healthy_and_only_the_server_is_published(system: Deployme
     assert not [mount for mount in mounts if mount["Source"] == str(engine.socket)]
 
 
+@pytest.mark.parametrize("service", ["orchestrator", "egress"])
+def test_what_needs_the_internet_goes_out_by_the_open_network(system: Deployment, engine: Engine, service: str) -> None:
+    routes = engine.docker("exec", system.container(service), "cat", "/proc/net/route").splitlines()
+    gateways = [line.split()[2] for line in routes[1:] if line.split()[1] == "00000000"]
+    assert gateways == ["01001CAC"]  # 172.28.0.1
+
+
 def test_a_message_is_delivered_through_container_relay_and_proxy(system: Deployment, session: str) -> None:
     send(system, session, "first")
     wait_delivered(system, "first")
@@ -115,6 +122,26 @@ def test_no_packet_leaves_a_worker_but_to_relay_and_server(system: Deployment, s
         print(packets.told())
 
 
+def test_the_counter_would_see_more(system: Deployment, session: str, engine: Engine) -> None:
+    """The proof of the proof: whatever another program tries is counted, and gets no further than this network."""
+    pid = system.worker(session)["State"]["Pid"]
+    with counting(Path(f"/proc/{pid}/ns/net"), allowed={RELAY, CONTROL_PLANE}) as packets:
+        for place in (("192.0.2.1", "443"), ("172.29.0.4", "22"), ("172.29.77.77", "443")):
+            engine.docker("exec", f"wa_session_{session}", "node", "-e", _TRY, *place)
+        others = _unexpected({packet: n for packet, n in packets.others().items() if packet.interface != "lo"})
+    # a packet for elsewhere ends as a question for the gateway, which does not exist
+    assert set(others) == {"arp 172.29.0.1 by eth0", "tcp 172.29.0.4:22 by eth0", "arp 172.29.77.77 by eth0"}
+
+
+def test_a_look_up_asks_nobody(system: Deployment, session: str, engine: Engine) -> None:
+    pid = system.worker(session)["State"]["Pid"]
+    with counting(Path(f"/proc/{pid}/ns/net"), allowed={RELAY, CONTROL_PLANE}) as packets:
+        said = engine.docker("exec", f"wa_session_{session}", "node", "-e", _TRY, "web.whatsapp.com", "443")
+        outside = {packet for packet in packets.others() if packet.interface != "lo" and packet.protocol != "arp"}
+    assert said == "EAI_AGAIN"
+    assert outside == set()
+
+
 _TRY = """
 const [host, port] = process.argv.slice(1);
 const socket = require('net').connect({host, port: Number(port), timeout: 1500});
@@ -129,7 +156,6 @@ _ELSEWHERE = {
     "the machine's address in the workers' network": ("172.29.0.1", "22"),
     "the machine's address in the other network": ("172.28.0.1", "22"),
     "the internet": ("192.0.2.1", "443"),
-    "a name": ("web.whatsapp.com", "443"),
     "another port of the relay": ("172.29.0.4", "22"),
 }
 

@@ -3,64 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
-from contracts.runner_contract import SECRET, NewRunner, NewSpec, RunnerContract, Steer
+from contracts.runner_contract import NewRunner, NewSpec, RunnerContract, Steer
 from support.docker_engine import TINY_IMAGE, Engine
+from support.docker_runners import NewDockerRunner
 from support.intake import Intake
 from support.waiting import wait_until
 from wa_orchestrator.errors import RunnerUnavailable
-from wa_orchestrator.runners.docker import DockerRunner
-from wa_orchestrator.runners.docker_container import INSTALLATION, ContainerRules
 from wa_orchestrator.runners.port import Runner, WorkerExit
-
-NewDockerRunner = Callable[..., DockerRunner]
-
-
-@pytest.fixture
-def installation(engine: Engine) -> Iterator[str]:
-    name = f"test-{secrets.token_hex(4)}"
-    yield name
-    engine.remove_containers(f"{INSTALLATION}={name}")
-
-
-@pytest.fixture
-def sessions_path(tmp_path: Path) -> Path:
-    # pytest's folders are root's alone; a container is handed the session's folder only, so that does not matter
-    return tmp_path / "sessions"
-
-
-@pytest.fixture
-def new_docker_runner(
-    engine: Engine, tiny_image: None, installation: str, sessions_path: Path, tmp_path: Path
-) -> NewDockerRunner:
-    def make(**changed: object) -> DockerRunner:
-        rules = ContainerRules(
-            installation=installation,
-            image=TINY_IMAGE,
-            network="bridge",
-            host_sessions_path=PurePosixPath(sessions_path),
-            user="1000:1000" if os.geteuid() == 0 else f"{os.geteuid()}:{os.getegid()}",
-            memory_mb=64,
-            cpus=0.5,
-            pids=32,
-            log_bytes=1 << 20,
-        )
-        return DockerRunner(
-            docker_host=engine.host,
-            rules=replace(rules, **changed),  # type: ignore[arg-type]
-            sessions_path=sessions_path,
-            logs_path=tmp_path / "logs",
-        )
-
-    return make
 
 
 class TestDockerRunner(RunnerContract):
@@ -73,10 +27,8 @@ class TestDockerRunner(RunnerContract):
         return new_docker_runner
 
     @pytest.fixture
-    async def intake(self, engine: Engine) -> AsyncIterator[Intake]:
-        gateway = engine.docker("network", "inspect", "bridge", "-f", "{{(index .IPAM.Config 0).Gateway}}")
-        async with Intake(SECRET, host=gateway) as intake:
-            yield intake
+    async def intake(self, intake_for_containers: Intake) -> Intake:
+        return intake_for_containers
 
     # --------------------------------------------------------------- where containers differ from processes
     async def test_workers_that_ended_meanwhile_are_not_adopted(
@@ -233,8 +185,7 @@ class TestDockerRunner(RunnerContract):
     async def test_an_engine_that_is_not_there_is_told(
         self, tmp_path: Path, new_docker_runner: NewDockerRunner
     ) -> None:
-        runner = new_docker_runner()
-        runner._docker_host = f"unix://{tmp_path}/nothing.sock"
+        runner = new_docker_runner(docker_host=f"unix://{tmp_path}/nothing.sock")
         with pytest.raises(RunnerUnavailable, match="does not answer"):
             await runner.open()
         await runner.close(stop_workers=False)

@@ -1,4 +1,4 @@
-"""The Docker set-up as an operator starts it: scripts/setup.sh, scripts/deploy.sh, and a simulated WhatsApp beside it."""
+"""The Docker set-up as an operator starts it, by its scripts, with a simulated WhatsApp beside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from support.docker_engine import ROOT, Engine
-from support.system import Http, System, wait_for
+from support.system import Http, Refused, System, wait_for
 
 SIMULATOR = "172.28.0.10"
 RELAY, CONTROL_PLANE = ("172.29.0.4", 1080), ("172.29.0.3", 3000)
@@ -99,7 +99,7 @@ class Deployment(System):
         def answers() -> bool:
             try:
                 return bool(self.api.get("/ready")["ready"])
-            except (OSError, AssertionError, Exception):
+            except (OSError, Refused):
                 return False
 
         wait_for(answers, what="the server to be ready", timeout_s=60)

@@ -25,7 +25,7 @@ class Intake:
     async def __aenter__(self) -> Intake:
         app = web.Application()
         app.router.add_post("/api/webhook", self._take)
-        self._runner = web.AppRunner(app)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.2)  # a worker may be in mid-request
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, 0)
         await site.start()

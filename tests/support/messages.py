@@ -12,7 +12,7 @@ from wa_orchestrator.dispatcher.planner import Planner
 from wa_orchestrator.model.lane import LanePlan
 from wa_orchestrator.model.session import Status
 from wa_orchestrator.settings import Settings, load_settings
-from wa_orchestrator.store import Store, keys
+from wa_orchestrator.store import Store
 from wa_orchestrator.store.messages import NewMessage
 from wa_orchestrator.store.sessions import EventEffect, EventNumber
 
@@ -150,7 +150,3 @@ async def leftovers(store: Store) -> list[str]:
     """Keys that no ended message should leave behind."""
     found: list[str] = await store.connection.call("KEYS", "*")
     return sorted(k for k in found if k.startswith(_NEVER) or not k.startswith(_KEPT))
-
-
-def message_keys_of(store_keys: list[str]) -> list[str]:
-    return [k for k in store_keys if k.startswith(keys.MESSAGE(""))]

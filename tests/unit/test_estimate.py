@@ -92,9 +92,7 @@ def test_it_is_within_the_hours_not_before_now_and_grows_with_the_queue(
 
 
 @given(lanes, st.integers(0, 3000), st.integers(MIDNIGHT, MIDNIGHT + DAY - 1))
-def test_it_is_not_later_than_the_slowest_that_the_limits_allow(
-    snapshot: dict[str, Any], pending: int, now: int
-) -> None:
+def test_it_is_not_later_than_the_limits_allow(snapshot: dict[str, Any], pending: int, now: int) -> None:
     if snapshot["daily"] == 0:
         return
     gap = max(60_000 * 32, 60_000)

@@ -1,7 +1,5 @@
 /** One Baileys socket, from its first packet to its end; a new attempt is a new object. */
 import {
-  isJidBroadcast,
-  isJidNewsletter,
   makeWASocket,
   type BaileysEventMap,
   type BinaryNode,
@@ -16,8 +14,10 @@ import { baileysLogger } from './baileysLogger.ts'
 import { StuckConnecting, UpgradeFailed } from './disconnectPolicy.ts'
 import type { Egress } from './egress.ts'
 import type { Log } from './log.ts'
+import { ignoredJid } from './receipts.ts'
 import type { Settings } from './settings.ts'
-import { makeDurableSignalRepository } from './signalRepository.ts'
+import { durableSignalRepository } from './signalRepository.ts'
+import { storeFirst } from './storeFirst.ts'
 
 export interface AttemptEvents {
   onQr(qr: string): void
@@ -28,7 +28,8 @@ export interface AttemptEvents {
   onMessageAck(node: BinaryNode): void
   onMessages(event: BaileysEventMap['messages.upsert']): void
   onUpdates(event: BaileysEventMap['messages.update']): void
-  onReceipts(event: BaileysEventMap['message-receipt.update']): void
+  /** Resolves when what the receipt says is on disk; undefined if there is nothing to store. */
+  onReceipt(node: BinaryNode): Promise<void> | undefined
 }
 
 export interface AttemptOptions {
@@ -44,8 +45,6 @@ export interface AttemptOptions {
 
 /** One unanswered query blocks every send of the socket, so the library's 60 s are cut. */
 const QUERY_TIMEOUT_MS = 20_000
-
-const ignoredJid = (jid: string): boolean => Boolean(isJidBroadcast(jid) || isJidNewsletter(jid))
 
 export class Attempt {
   readonly sock: WASocket
@@ -107,7 +106,7 @@ export class Attempt {
       logger: baileysLogger(log),
       getMessage,
       msgRetryCounterCache: retryCounters,
-      makeSignalRepository: makeDurableSignalRepository,
+      makeSignalRepository: durableSignalRepository(auth.opened),
       markOnlineOnConnect: false,
       syncFullHistory: false,
       generateHighQualityLinkPreview: false,
@@ -119,7 +118,7 @@ export class Attempt {
     }
   }
 
-  #listen({ events, settings }: AttemptOptions): void {
+  #listen({ events, settings, auth, log }: AttemptOptions): void {
     const { ev, ws } = this.sock
     ev.on('creds.update', () => events.onCreds())
     ev.on('connection.update', update => {
@@ -149,7 +148,11 @@ export class Attempt {
     ws.on('unexpected-response', (_request: unknown, response: { statusCode?: number }) => {
       this.giveUp(new UpgradeFailed(response.statusCode ?? 0))
     })
-    this.#keepOrder()
+    this.#keepOrder(auth)
+    storeFirst(ws, 'CB:receipt', {
+      store: node => events.onReceipt(node),
+      onGivenUp: () => log.warn('receipt_not_stored'),
+    })
     this.#tap(events)
   }
 
@@ -157,12 +160,13 @@ export class Attempt {
    * Baileys stores the address of a stranger before it queues the message, and a second message can pass it meanwhile.
    * One after the other costs nothing: the rest of the handling is one at a time anyway.
    */
-  #keepOrder(): void {
+  #keepOrder({ opened }: AuthState): void {
     const { ws } = this.sock
     const handlers = ws.listeners('CB:message') as Array<(node: BinaryNode) => unknown>
     ws.removeAllListeners('CB:message')
     let tail = Promise.resolve()
     ws.on('CB:message', (node: BinaryNode) => {
+      opened.announce(node)
       tail = tail.then(async () => {
         for (const handle of handlers) await handle(node)
       })
@@ -180,7 +184,6 @@ export class Attempt {
     ev.emit = (event, data) => {
       if (event === 'messages.upsert') events.onMessages(data as BaileysEventMap['messages.upsert'])
       else if (event === 'messages.update') events.onUpdates(data as BaileysEventMap['messages.update'])
-      else if (event === 'message-receipt.update') events.onReceipts(data as BaileysEventMap['message-receipt.update'])
       return emit(event, data)
     }
   }

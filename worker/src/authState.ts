@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import {
   BufferJSON,
   initAuthCreds,
+  jidDecode,
+  jidEncode,
   proto,
   type AuthenticationCreds,
   type SignalDataSet,
@@ -12,6 +14,7 @@ import {
 } from 'baileys'
 import { Journal, readJournal, type Change } from './journal.ts'
 import { CorruptJournal } from './journalFrames.ts'
+import { Opened } from './opened.ts'
 
 export const JOURNAL_NAME = 'journal'
 export const CREDS_KEY = 'creds'
@@ -53,7 +56,7 @@ const keyChanges = (data: SignalDataSet): Change[] =>
   )
 
 /** Values are kept as text: what a caller gets is its own copy and cannot change the store behind our back. */
-const createKeyStore = (journal: Journal): SignalKeyStore => ({
+const createKeyStore = (journal: Journal, opened: Opened): SignalKeyStore => ({
   get: <T extends keyof SignalDataTypeMap>(type: T, ids: string[]) => {
     const found: { [id: string]: SignalDataTypeMap[T] } = {}
     for (const id of ids) {
@@ -65,11 +68,12 @@ const createKeyStore = (journal: Journal): SignalKeyStore => ({
     }
     return found
   },
-  set: data => journal.commit(keyChanges(data)),
+  set: data => journal.commit([...keyChanges(data), ...opened.takeChanges()]),
 })
 
 export class AuthState {
   readonly keys: SignalKeyStore
+  readonly opened: Opened
   readonly #journal: Journal
   #creds: AuthenticationCreds
   #savedCreds: string
@@ -79,7 +83,8 @@ export class AuthState {
     this.#creds = creds
     this.#savedCreds = savedCreds
     // No makeCacheableSignalKeyStore: everything is in memory already, a cache would only double it.
-    this.keys = createKeyStore(journal)
+    this.opened = new Opened(journal, Date.now())
+    this.keys = createKeyStore(journal, this.opened)
   }
 
   static async open(authFolder: string): Promise<AuthState> {
@@ -133,8 +138,17 @@ export class AuthState {
     await this.saveCreds()
   }
 
-  close(): Promise<void> {
-    return this.#journal.close()
+  /** The number behind a LID, if it was ever told; also without a connection. */
+  async phoneJidOf(lid: string): Promise<string | undefined> {
+    const id = `${jidDecode(lid)?.user ?? ''}_reverse`
+    const phone = (await this.keys.get('lid-mapping', [id]))[id]
+    return phone ? jidEncode(phone, 's.whatsapp.net') : undefined
+  }
+
+  async close(): Promise<void> {
+    // Left over, it is found reported at the next start.
+    await this.#journal.commit(this.opened.takeChanges()).catch(() => undefined)
+    await this.#journal.close()
   }
 }
 

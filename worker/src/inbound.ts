@@ -1,120 +1,138 @@
 /** Reports what arrives: messages of other people, and receipts for ours; each once, in order. */
 import {
-  areJidsSameUser,
   isJidGroup,
   isLidUser,
   isPnUser,
   jidNormalizedUser,
-  proto,
   type BaileysEventMap,
+  type BinaryNode,
   type WAMessage,
-  type WAMessageKey,
-  type WASocket,
 } from 'baileys'
-import { readContent } from './inboundContent.ts'
+import { readContent, type InboundContent } from './inboundContent.ts'
 import { errorText, type Log } from './log.ts'
+import type { Leftover, Opened } from './opened.ts'
+import { readReceipt, type Me } from './receipts.ts'
 import { RecentSet } from './recentSet.ts'
-import type { Reporter } from './reporter.ts'
+import { reopen } from './reopen.ts'
+import type { Reported } from './reported.ts'
+import type { EventData, Reporter } from './reporter.ts'
 
 export interface InboundOptions {
-  readonly reporter: Reporter
-  readonly socket: () => WASocket | undefined
+  readonly reporter: Pick<Reporter, 'emit'>
+  readonly reported: Reported
+  readonly opened: Pick<Opened, 'claim'>
+  readonly me: () => Me | undefined
+  readonly phoneJidOf: (lid: string) => Promise<string | undefined>
   readonly log: Log
 }
 
-/** Repeats come within minutes (a resend after our crash, several devices of one person). */
-const REMEMBERED = 5_000
-
-const { Status } = proto.WebMessageInfo
-const STATUS_WORDS: Readonly<Record<number, string>> = {
-  [Status.DELIVERY_ACK]: 'delivered',
-  [Status.READ]: 'read',
-  [Status.PLAYED]: 'played',
-}
+/** Several devices of one person each send a receipt, within minutes. */
+const REMEMBERED_STATUSES = 5_000
 
 const secondsOf = (value: WAMessage['messageTimestamp']): number =>
   typeof value === 'object' && value !== null ? value.toNumber() : Number(value ?? 0)
 
 const digits = (jid: string): string => jid.split(/[@:]/)[0] ?? ''
 
+/** undefined: nothing to report. */
+const contentOf = ({ key, message }: WAMessage): InboundContent | undefined => (key.fromMe ? undefined : readContent(message))
+
 export class Inbound {
   readonly #options: InboundOptions
-  readonly #messages = new RecentSet(REMEMBERED)
-  readonly #statuses = new RecentSet(REMEMBERED)
-  #tail: Promise<void> = Promise.resolve()
+  readonly #statuses = new RecentSet(REMEMBERED_STATUSES)
+  #tail: Promise<unknown> = Promise.resolve()
+  /** Of the newest event; the spool writes in order, so all before it are on disk as well. */
+  #stored: Promise<void> = Promise.resolve()
 
   constructor(options: InboundOptions) {
     this.#options = options
   }
 
-  /** An event found in the spool at start: what was reported before a crash is not reported again after it. */
-  remember(type: string, body: string): void {
-    if (type !== 'MESSAGE_RECEIVED') return
-    const { data } = JSON.parse(body) as { data: { waMessageId: string; chat: string } }
-    this.#messages.add(`${data.chat}|${data.waMessageId}`)
-  }
-
   onMessages({ messages, type }: BaileysEventMap['messages.upsert']): void {
-    for (const message of messages) this.#inOrder(() => this.#report(message, type === 'append'))
+    for (const message of messages) this.#watch(this.#take(message, type))
   }
 
-  onUpdates(updates: BaileysEventMap['messages.update']): void {
-    for (const { key, update } of updates) {
-      const word = typeof update.status === 'number' ? STATUS_WORDS[update.status] : undefined
-      if (word !== undefined && key.fromMe && key.remoteJid) this.#status(key, word, key.remoteJid)
-    }
+  async #take(message: WAMessage, type: BaileysEventMap['messages.upsert']['type']): Promise<void> {
+    const claim = this.#options.opened.claim(message.key.id)
+    const content = contentOf(message)
+    if (content) await this.#report(message, content, type === 'append')
+    else await claim.handled.then(() => this.#stored)
+    claim.settle()
   }
 
-  /** Groups: one receipt per member. */
-  onReceipts(updates: BaileysEventMap['message-receipt.update']): void {
-    for (const { key, receipt } of updates) {
-      const word = receipt.playedTimestamp ? 'played' : receipt.readTimestamp ? 'read' : 'delivered'
-      if (key.fromMe && receipt.userJid) this.#status(key, word, receipt.userJid)
-    }
+  /** Opened, but the process or the connection ended before Baileys handed it over. */
+  onLeftover(leftover: Leftover): void {
+    this.#watch(this.#takeLeftover(leftover))
   }
 
-  #status(key: WAMessageKey, status: string, to: string): void {
-    const me = this.#options.socket()?.user
-    // Receipts of our own other devices, as for the message to itself, say nothing about a recipient.
-    if (!key.id || areJidsSameUser(to, me?.id) || areJidsSameUser(to, me?.lid)) return
-    // Several devices of one person each send a receipt.
-    if (!this.#statuses.add(`${key.id}|${status}|${jidNormalizedUser(to)}`)) return
-    this.#inOrder(() => this.#options.reporter.emit('MESSAGE_STATUS', { waMessageId: key.id, status, to: jidNormalizedUser(to) }))
+  async #takeLeftover(leftover: Leftover): Promise<void> {
+    const me = this.#options.me()
+    if (me === undefined) return
+    const message = reopen(leftover, me)
+    const content = contentOf(message)
+    // Anything else is for Baileys, when it is delivered again.
+    if (content === undefined) return
+    await this.#report(message, content, Boolean(leftover.attrs['offline']))
+    leftover.settle()
   }
 
-  async #report(message: WAMessage, offline: boolean): Promise<void> {
-    const { key } = message
-    const content = readContent(message.message)
-    if (content === undefined || key.fromMe || !key.id || !key.remoteJid) return
-    const sender = (isJidGroup(key.remoteJid) ? key.participant : key.remoteJid) ?? key.remoteJid
-    const { phoneJid, lid } = await this.#identify(sender, isJidGroup(key.remoteJid) ? key.participantAlt : key.remoteJidAlt)
-    const chat = isJidGroup(key.remoteJid) ? key.remoteJid : (phoneJid ?? jidNormalizedUser(key.remoteJid))
-    if (!this.#messages.add(`${chat}|${key.id}`)) return
-    await this.#options.reporter.emit('MESSAGE_RECEIVED', {
-      waMessageId: key.id,
-      from: phoneJid ? digits(phoneJid) : jidNormalizedUser(sender),
-      ...(lid ? { fromLid: lid } : {}),
-      chat,
-      ...content,
-      timestamp: secondsOf(message.messageTimestamp) * 1000 || Date.now(),
-      offline,
+  /** Resolves when what the receipt says is on disk; undefined if it says nothing about a message of ours. */
+  onReceipt(node: BinaryNode): Promise<void> | undefined {
+    const statuses = readReceipt(node, this.#options.me())
+    if (statuses.length === 0) return undefined
+    return this.#inOrder(() => {
+      for (const { waMessageId, status, to } of statuses) {
+        if (this.#statuses.add(`${waMessageId}|${status}|${to}`)) this.#emit('MESSAGE_STATUS', { waMessageId, status, to })
+      }
     })
+  }
+
+  /** Resolves when it is on disk, now or since an earlier delivery. */
+  #report(message: WAMessage, content: InboundContent, offline: boolean): Promise<void> {
+    const { key } = message
+    return this.#inOrder(async () => {
+      if (!key.id || !key.remoteJid) return
+      const sender = (isJidGroup(key.remoteJid) ? key.participant : key.remoteJid) ?? key.remoteJid
+      const { phoneJid, lid } = await this.#identify(sender, isJidGroup(key.remoteJid) ? key.participantAlt : key.remoteJidAlt)
+      const chat = isJidGroup(key.remoteJid) ? key.remoteJid : (phoneJid ?? jidNormalizedUser(key.remoteJid))
+      if (!this.#options.reported.add({ waMessageId: key.id, chat, fromLid: lid })) return
+      this.#emit('MESSAGE_RECEIVED', {
+        waMessageId: key.id,
+        from: phoneJid ? digits(phoneJid) : jidNormalizedUser(sender),
+        ...(lid ? { fromLid: lid } : {}),
+        chat,
+        ...content,
+        timestamp: secondsOf(message.messageTimestamp) * 1000 || Date.now(),
+        offline,
+      })
+    })
+  }
+
+  #emit(type: 'MESSAGE_STATUS' | 'MESSAGE_RECEIVED', data: EventData): void {
+    this.#stored = this.#options.reporter.emit(type, data)
+    // Whoever waits for it is told; that nobody does is no crash.
+    this.#stored.catch(() => undefined)
   }
 
   /** WhatsApp names people by number or by LID; we want the number wherever it can be known. */
   async #identify(sender: string, alternative: string | undefined): Promise<{ phoneJid?: string; lid?: string }> {
     const names = [sender, alternative ?? ''].map(jid => jidNormalizedUser(jid))
     const lid = names.find(jid => isLidUser(jid))
-    let phoneJid: string | null | undefined = names.find(jid => isPnUser(jid))
+    let phoneJid = names.find(jid => isPnUser(jid))
     if (!phoneJid && lid) {
-      phoneJid = await this.#options.socket()?.signalRepository.lidMapping.getPNForLID(lid).catch(() => null)
+      phoneJid = await this.#options.phoneJidOf(lid)
     }
     return { ...(phoneJid ? { phoneJid: jidNormalizedUser(phoneJid) } : {}), ...(lid ? { lid } : {}) }
   }
 
-  #inOrder(work: () => Promise<void>): void {
-    this.#tail = this.#tail.then(work).catch((error: unknown) => {
-      this.#options.log.error('inbound_not_reported', { error: errorText(error) })
-    })
+  /** The next one waits for its turn to be numbered, not for the disk: what comes together is written together. */
+  #inOrder(work: () => void | Promise<void>): Promise<void> {
+    const numbered = this.#tail.then(work)
+    this.#tail = numbered.catch(() => undefined)
+    return numbered.then(() => this.#stored)
+  }
+
+  #watch(work: Promise<void>): void {
+    work.catch((error: unknown) => this.#options.log.error('inbound_not_reported', { error: errorText(error) }))
   }
 }

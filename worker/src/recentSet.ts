@@ -7,6 +7,15 @@ export class RecentSet {
     this.#limit = limit
   }
 
+  has(value: string): boolean {
+    return this.#known.has(value)
+  }
+
+  /** Oldest first. */
+  newest(count: number): string[] {
+    return [...this.#known].slice(-count)
+  }
+
   /** False if it was there already. */
   add(value: string): boolean {
     if (this.#known.has(value)) return false

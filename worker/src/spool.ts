@@ -20,6 +20,9 @@ export interface SpoolOptions {
   /** Sees every stored event at start, also acknowledged ones still there. */
   readonly onStored?: (entry: SpoolEntry) => void
   readonly onProblem?: (event: string, detail: string) => void
+  /** What every new file is to begin with, most important last: old files go, and with them what `onStored` would see. */
+  readonly notes?: () => readonly string[]
+  readonly onNote?: (note: string) => void
 }
 
 /** Written digits are padded, so that the number can be overwritten in place. */
@@ -134,7 +137,11 @@ export class Spool {
     let frames = 1
     for (const first of firsts.sort((a, b) => a - b)) {
       try {
-        const content = readSegment(segmentPath(this.#folder, first), entry => this.#seen(entry))
+        const content = readSegment(
+          segmentPath(this.#folder, first),
+          entry => this.#seen(entry),
+          note => this.#options.onNote?.(note),
+        )
         this.#stream = content.stream ?? this.#stream
         this.#lastSeq = Math.max(this.#lastSeq, first - 1)
         this.#sizes.set(first, content.goodBytes)
@@ -173,9 +180,18 @@ export class Spool {
 
   #startSegment(): void {
     this.#activeFirst = this.#lastSeq + 1
-    const size = createSegment(segmentPath(this.#folder, this.#activeFirst), this.#stream)
+    const size = createSegment(segmentPath(this.#folder, this.#activeFirst), this.#stream, { notes: this.#notes() })
     this.#sizes.set(this.#activeFirst, size)
     this.#active = this.#openSegment(this.#activeFirst, size, 1)
+  }
+
+  /** As many of the last as fit in an eighth of the file. */
+  #notes(): readonly string[] {
+    const notes = this.#options.notes?.() ?? []
+    let room = this.#segmentBytes / 8
+    let from = notes.length
+    while (from > 0 && (room -= Buffer.byteLength(notes[from - 1] ?? '')) > 0) from -= 1
+    return notes.slice(from)
   }
 
   #afterWrite(): void {

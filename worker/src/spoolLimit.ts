@@ -26,7 +26,7 @@ const thin = (segments: Segments, first: number, dropAll: boolean): number => {
     if (dropAll || entry.type === 'MESSAGE_STATUS') lost += 1
     else kept.push(entry)
   })
-  segments.sizes.set(first, createSegment(path, segments.stream, kept))
+  segments.sizes.set(first, createSegment(path, segments.stream, { entries: kept }))
   return lost
 }
 

@@ -20,20 +20,34 @@ export const firstSeqOf = (fileName: string): number | undefined => {
 
 export const entryLine = (entry: SpoolEntry): string => `${entry.seq}\t${entry.type}\t${entry.body}\n`
 
-const parseLines = (payload: Buffer): { stream?: string; entries: SpoolEntry[] } => {
+interface Lines {
+  readonly stream: string | undefined
+  readonly notes: string[]
+  readonly entries: SpoolEntry[]
+}
+
+const parseLines = (payload: Buffer): Lines => {
   const entries: SpoolEntry[] = []
+  const notes: string[] = []
   let stream: string | undefined
   for (const line of payload.toString('utf8').split('\n')) {
     const [first = '', type = ''] = line.split('\t', 2)
     if (first === 'stream') stream = type
+    else if (first === 'note') notes.push(type)
     else if (line) entries.push({ seq: Number(first), type, body: line.slice(first.length + type.length + 2) })
   }
-  return stream === undefined ? { entries } : { stream, entries }
+  return { stream, notes, entries }
+}
+
+export interface SegmentStart {
+  readonly entries?: readonly SpoolEntry[]
+  /** Single lines without tabs, given back when the segment is read. */
+  readonly notes?: readonly string[]
 }
 
 /** Born whole, by rename: a segment always has its stream. Returns its size. */
-export const createSegment = (path: string, stream: string, entries: readonly SpoolEntry[] = []): number => {
-  const head = encodeFrame(1, Buffer.from(`stream\t${stream}\n`))
+export const createSegment = (path: string, stream: string, { entries = [], notes = [] }: SegmentStart = {}): number => {
+  const head = encodeFrame(1, Buffer.from(`stream\t${stream}\n${notes.map(note => `note\t${note}\n`).join('')}`))
   const rest = entries.length > 0 ? encodeFrame(2, Buffer.from(entries.map(entryLine).join(''))) : Buffer.alloc(0)
   writeFileDurably(path, Buffer.concat([head, rest]))
   return head.length + rest.length
@@ -45,13 +59,18 @@ export interface SegmentContent {
   readonly frames: number
 }
 
-export const readSegment = (path: string, onEntry: (entry: SpoolEntry) => void): SegmentContent => {
+export const readSegment = (
+  path: string,
+  onEntry: (entry: SpoolEntry) => void,
+  onNote: (note: string) => void = () => undefined,
+): SegmentContent => {
   let stream: string | undefined
   let frames = 0
   const goodBytes = readFrames(readFileSync(path), frame => {
     const parsed = parseLines(frame.payload)
     stream ??= parsed.stream
     frames = frame.sequence
+    parsed.notes.forEach(onNote)
     parsed.entries.forEach(onEntry)
   })
   return { stream, goodBytes, frames }

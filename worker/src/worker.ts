@@ -22,6 +22,7 @@ import { keepMessage, MessageStore } from './messageStore.ts'
 import { takeOverMultiFile } from './multiFile.ts'
 import { Outbox } from './outbox.ts'
 import { Proofs } from './proofs.ts'
+import { Reported } from './reported.ts'
 import { Reporter } from './reporter.ts'
 import { retryCounters } from './retryCounters.ts'
 import { Sender } from './sender.ts'
@@ -92,11 +93,15 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
   if (settings.waRootPublicKey) WA_CERT_DETAILS.PUBLIC_KEY = Buffer.from(settings.waRootPublicKey)
 
   const api = new Api(settings)
-  const stored: Array<[type: string, body: string]> = []
+  const reported = new Reported()
   const spool = Spool.open(join(folder, 'events'), {
     maxBytes: settings.spoolMaxBytes,
-    onStored: entry => entry.type === 'MESSAGE_RECEIVED' && stored.push([entry.type, entry.body]),
+    onStored: ({ type, body }) => {
+      if (type === 'MESSAGE_RECEIVED') reported.addEvent(body)
+    },
     onProblem: (event, detail) => log.error(event, { detail }),
+    notes: () => reported.notes(),
+    onNote: note => reported.addNote(note),
   })
   const reporter = new Reporter({ api, spool, sessionId: settings.sessionId, log })
   const auth = await openAuth(folder, reporter, log)
@@ -114,8 +119,16 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
     if (existsSync(from)) renameSync(from, join(folder, `auth-logged-out-${timestampForName(Date.now())}`))
   }
   const lifecycle = new Lifecycle({ auth, reporter, proxy: settings.proxy, browser, setAuthAside, log })
-  const inbound = new Inbound({ reporter, socket: () => connection.socket, log })
-  for (const [type, body] of stored.splice(0)) inbound.remember(type, body)
+  const inbound = new Inbound({
+    reporter,
+    reported,
+    opened: auth.opened,
+    me: () => auth.creds.me,
+    phoneJidOf: lid => auth.phoneJidOf(lid),
+    log,
+  })
+  const reportLeftovers = (): void => auth.opened.leftovers().forEach(leftover => inbound.onLeftover(leftover))
+  reportLeftovers()
 
   const failed = (event: string) => (error: unknown): void => log.error(event, { error: errorText(error) })
   const connection: Connection = new Connection({
@@ -134,16 +147,14 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
       },
       onClosed: (verdict, retryInMs) => {
         acks.closeAll()
+        reportLeftovers()
         return lifecycle.onClosed(verdict, retryInMs)
       },
       onCreds: () => void auth.saveCreds().catch(failed('creds_not_saved')),
       onMessageAck: node => proofs.onAck(node),
       onMessages: event => inbound.onMessages(event),
-      onUpdates: event => {
-        proofs.onReceipts(event)
-        inbound.onUpdates(event)
-      },
-      onReceipts: event => inbound.onReceipts(event),
+      onUpdates: event => proofs.onReceipts(event),
+      onReceipt: node => inbound.onReceipt(node),
     },
   })
   const media = { api, folder: tmp, maxBytes: settings.maxMediaBytes, fetchOptions: egress.fetchOptions }

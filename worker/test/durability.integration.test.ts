@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -83,6 +83,56 @@ test('eight kills at random moments of sending: back connected each time, every 
   assert.deepEqual(inbox.map(entry => entry.text).sort(), expected.sort())
   assert.ok(inbox.every(entry => entry['error'] === undefined))
   assert.equal(stage.plane.ofType('QR_CODE').length, 1)
+  const delivered = (): Set<unknown> =>
+    new Set(stage.plane.ofType('MESSAGE_STATUS').filter(event => event.data['status'] === 'delivered').map(event => event.data['waMessageId']))
+  await waitFor('every delivery receipt', () => inbox.every(entry => delivered().has(entry.id)))
+})
+
+test('killed when WhatsApp was told that a message arrived and its event was not written: reported after all, once', async () => {
+  const worker = await stage.startPaired('untold', '972500000415')
+  await stage.phone('972500000416')
+  await stage.plane.stop()
+  const folder = join(stage.folder, 'untold', 'events')
+  const file = join(folder, readdirSync(folder).filter(name => name.endsWith('.log')).at(-1) ?? '')
+  await delay(200)
+  const { size } = statSync(file)
+  await stage.simulator.call('POST', '/phones/972500000416/send', { to: '972500000415', text: 'told' })
+  await waitFor('the receipt', async () =>
+    (await stage.simulator.call<Array<{ status: string }>>('GET', '/phones/972500000416/sent')).every(one => one.status === 'delivered'),
+  )
+  await worker.kill()
+  // As if the kill had come before the write.
+  truncateSync(file, size)
+  await stage.plane.start()
+  await stage.start('untold', { keepPlane: true })
+  await stage.plane.event('MESSAGE_RECEIVED', data => data['text'] === 'told' && data['from'] === '972500000416')
+  await stage.connectedAgain(2)
+  await stage.simulator.call('POST', '/phones/972500000416/send', { to: '972500000415', text: 'next' })
+  await stage.plane.event('MESSAGE_RECEIVED', data => data['text'] === 'next')
+  assert.deepEqual(stage.plane.ofType('MESSAGE_RECEIVED').map(event => event.data['text']), ['told', 'next'])
+})
+
+test('ten kills at random moments of receiving: every message is reported, and none twice', { timeout: 60_000 }, async () => {
+  const phone = '972500000417'
+  let worker = await stage.startPaired('inbound', phone)
+  const writers = ['972500000418', '972500000419']
+  for (const writer of writers) await stage.phone(writer)
+  const expected: string[] = []
+  for (let round = 0; round < 10; round++) {
+    for (let i = 0; i < 6; i++) {
+      const text = `r${round}m${i}`
+      expected.push(text)
+      await stage.simulator.call('POST', `/phones/${writers[i % 2]}/send`, { to: phone, text })
+    }
+    await delay(Math.random() * 50)
+    await worker.kill()
+    worker = await stage.start('inbound', { keepPlane: true })
+    await stage.connectedAgain(round + 2)
+  }
+  const texts = (): unknown[] => stage.plane.ofType('MESSAGE_RECEIVED').map(event => event.data['text'])
+  await waitFor('all of them', () => new Set(texts()).size === expected.length)
+  await delay(300)
+  assert.deepEqual(texts().sort(), expected.sort())
 })
 
 test('SIGTERM lets the message in hand finish and leaves nothing behind', async () => {

@@ -15,6 +15,7 @@ import uvloop
 
 from wa_orchestrator.cli.api import find_key
 from wa_orchestrator.cli.options import Options
+from wa_orchestrator.garbage import calm_collector
 from wa_orchestrator.installation import write_private
 from wa_orchestrator.logs import configure_logs
 from wa_orchestrator.roles import RunningRole
@@ -45,6 +46,7 @@ async def _until_told(
 ) -> None:
     stop = _told_to_stop()
     async with role as running:
+        calm_collector()
         tell(running)
         if not running.store_answers:
             typer.echo(f"  The store at {_place(running.settings.redis_url)} does not answer yet; it is asked again.")

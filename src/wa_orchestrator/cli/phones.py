@@ -14,7 +14,9 @@ from wa_orchestrator.cli import output
 from wa_orchestrator.cli.api import api_for, segment
 from wa_orchestrator.cli.errors import CliError
 from wa_orchestrator.cli.options import JsonFlag, Options, options_of
+from wa_orchestrator.cli.output import ago
 from wa_orchestrator.cli.qr import wait_for_code
+from wa_orchestrator.clock import iso
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Simulated phones (only with `up --simulate`).")
 _TIMEOUT_S = 20.0
@@ -35,6 +37,13 @@ def scan(
     code = wait_for_code(api_for(options), session_id, until=time.monotonic() + _WAIT_FOR_CODE_S)
     answer = _control(options, "POST", f"/phones/{segment(phone)}/scan", {"qr": code["qr"]})
     _tell(options, answer, f"Phone {phone} scanned the code of {session_id}.")
+
+
+@app.command()
+def add(ctx: typer.Context, phone: Phone, as_json: JsonFlag = False) -> None:
+    """Make a simulated phone: a number that is on WhatsApp."""
+    options = options_of(ctx)
+    _tell(options, _control(options, "POST", "/phones", {"phone": phone}), f"Phone {phone} is there.")
 
 
 @app.command()
@@ -60,7 +69,7 @@ def inbox(ctx: typer.Context, phone: Phone, as_json: JsonFlag = False) -> None:
         output.print_json(messages)
         return
     rows = [
-        (str(m.get("at", "")), str(m.get("from", "")), str(m.get("kind", "text")), str(m.get("text") or ""),
+        (ago(iso(m.get("at"))), str(m.get("from", "")), str(m.get("kind", "text")), str(m.get("text") or ""),
          str(m.get("copies", 1)))
         for m in messages
     ]  # fmt: skip

@@ -12,6 +12,7 @@ import uvloop
 
 from wa_orchestrator.app import Running, running_server
 from wa_orchestrator.cli.options import options_of
+from wa_orchestrator.garbage import calm_collector
 from wa_orchestrator.installation import write_private
 from wa_orchestrator.logs import configure_logs
 from wa_orchestrator.roles import Roles, read_roles
@@ -57,6 +58,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with running_server(settings, simulate=simulate, simulator_proxies=simulator_proxies, roles=roles) as server:
+        calm_collector()
         _tell(server)
         if ready_file:
             write_private(ready_file, server.ready_file())

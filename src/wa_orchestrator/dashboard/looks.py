@@ -210,9 +210,7 @@ class Glance:
     bad_proxies: int
 
 
-def glance(
-    rows: Sequence[Seen], proxies: Sequence[Proxy], messages: dict[str, Any], *, slots_per_proxy: int
-) -> Glance:
+def glance(rows: Sequence[Seen], proxies: Sequence[Proxy], messages: dict[str, Any], *, slots_per_proxy: int) -> Glance:
     by_phone = {row.phone: row for row in rows if row.phone}  # sessions of one phone share its queue
     healthy = [p for p in proxies if p.status is ProxyStatus.ACTIVE and not p.draining]
     tones = [row.tone for row in rows]

@@ -80,7 +80,7 @@ def add_session_pages(pages: GuardedPages, rooms: Rooms, knowing: Knowing, rende
         return _log(rooms, checked_session_id(request.path_params["session_id"]), position)
 
 
-def add_scan_pages(pages: GuardedPages, rooms: Rooms, knowing: Knowing, links: ScanLinks) -> None:
+def add_scan_pages(pages: GuardedPages, rooms: Rooms, knowing: Knowing, rendering: Rendering, links: ScanLinks) -> None:
     """`/scan` for operators, and the links for everybody else."""
 
     @pages.page("/scan", "scan.html")
@@ -92,20 +92,22 @@ def add_scan_pages(pages: GuardedPages, rooms: Rooms, knowing: Knowing, links: S
         free = [(p, slots - len(p.sessions)) for p in proxies if p.status is ProxyStatus.ACTIVE and not p.draining]
         return {
             "session": session,
-            "state": await state_of(session.session_id) if session else None,
+            "state": await state_of(request, session.session_id) if session else None,
             "proxies": sorted((pair for pair in free if pair[1] > 0), key=lambda pair: -pair[1]),
             "free_slots": sum(max(0, count) for _, count in free),
             "event_number": await _last_number(rooms),
         }
 
-    async def state_of(session_id: str) -> dict[str, Any]:
+    async def state_of(request: Request, session_id: str) -> dict[str, Any]:
         row = await knowing.session(session_id)
         place = f"{row.proxy.address.host}:{row.proxy.address.port}" if row.proxy else None
-        return {**await scan_state(rooms, await SessionLook(rooms).known(session_id)), "proxy": place, "name": row.name}
+        session = await SessionLook(rooms).known(session_id)
+        state = await scan_state(rooms, session, rendering.words(request))
+        return {**state, "proxy": place, "name": row.name}
 
     @pages.data("/parts/scan/{session_id}")
     async def state(request: Request, _: Person) -> Any:
-        return await state_of(request.path_params["session_id"])
+        return await state_of(request, request.path_params["session_id"])
 
     @pages.data("/sessions/{session_id}/scan-link", method="POST")
     async def link(request: Request, _: Person) -> Any:

@@ -87,10 +87,9 @@ class Rendering:
             person=person,
             path=request.url.path,
             theme=theme if theme in THEMES else "auto",
-            script_words=_data_block({**words.starting_with("js."), **_prefixed(words, "errors."),
-                                      **_prefixed(words, "status.")}),
+            script_words=_data_block({**words.starting_with("js."), **_prefixed(words, "errors.")}),
             **values,
-        )  # fmt: skip
+        )
         return HTMLResponse(body, status_code=status, headers=page_headers())
 
     def part(self, request: Request, template: str, **values: Any) -> HTMLResponse:

@@ -24,7 +24,7 @@ def dashboard_pages(rooms: Rooms, people: People) -> APIRouter:
     knowing, links = Knowing(rooms), ScanLinks(rooms)
     guarded = GuardedPages(people, rendering)
     pages.add_session_pages(guarded, rooms, knowing, rendering)
-    pages.add_scan_pages(guarded, rooms, knowing, links)
+    pages.add_scan_pages(guarded, rooms, knowing, rendering, links)
     pages.add_message_pages(guarded, rooms, knowing)
     pages.add_proxy_pages(guarded, rooms, knowing)
     pages.add_anti_ban_pages(guarded, rooms, knowing)

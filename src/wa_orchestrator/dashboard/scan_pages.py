@@ -26,14 +26,15 @@ def scan_link_router(rooms: Rooms, links: ScanLinks, rendering: Rendering) -> AP
             session = await links.session_of(token)
         except NotFound:
             return rendering.page(request, "scan_link.html", person=None, status=404, base="", state=None, expected="")
+        state = await scan_state(rooms, session, rendering.words(request))
+        expected = session.expected_phone
         return rendering.page(
-            request, "scan_link.html", person=None, base=f"/scan/{token}", state=await scan_state(rooms, session),
-            expected=session.expected_phone,
-        )  # fmt: skip
+            request, "scan_link.html", person=None, base=f"/scan/{token}", state=state, expected=expected
+        )
 
     @router.get("/scan/{token}/state")
-    async def state(token: str) -> dict[str, Any]:
-        return await scan_state(rooms, await links.session_of(token))
+    async def state(request: Request, token: str) -> dict[str, Any]:
+        return await scan_state(rooms, await links.session_of(token), rendering.words(request))
 
     @router.get("/scan/{token}/qr.svg")
     async def code(token: str) -> Response:

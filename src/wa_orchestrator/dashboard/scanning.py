@@ -9,6 +9,7 @@ from typing import Any
 from wa_orchestrator.clock import iso
 from wa_orchestrator.dashboard.looks import shown_phone
 from wa_orchestrator.dashboard.tokens import Signer
+from wa_orchestrator.dashboard.words import Words
 from wa_orchestrator.errors import NotFound
 from wa_orchestrator.model.session import Session, Status, Wanted
 from wa_orchestrator.rooms import Rooms
@@ -54,14 +55,15 @@ def step_of(session: Session, *, has_code: bool) -> str:
     return "linking" if session.linked else "preparing"
 
 
-async def scan_state(rooms: Rooms, session: Session) -> dict[str, Any]:
+async def scan_state(rooms: Rooms, session: Session, words: Words) -> dict[str, Any]:
     """What a scan page shows; the same for the operator and for the number's owner."""
     code = await rooms.store.sessions.qr(session.session_id)
     step = step_of(session, has_code=code is not None)
     return {
         "step": step,
         "status": session.status.value,
-        "reason": session.reason or None,
+        "statusText": words(f"status.{session.status}"),
+        "reasonText": words.reason(session.reason),
         "code": hashlib.sha256(code["qr"].encode()).hexdigest()[:12] if code and step == "scan" else None,
         "expiresAt": iso(code["expiresAt"]) if code and step == "scan" else None,
         "phone": shown_phone(session.phone) if session.phone else None,

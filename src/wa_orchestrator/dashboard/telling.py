@@ -38,6 +38,8 @@ def tell(entry: JournalEntry, words: Words, places: Mapping[str, str]) -> Told:
     if entry.type == "session.status" and data.get("status") in list(Status):
         tone = TONES[Status(data["status"])]
     template = words.known(f"event.{entry.type}", entry.type)
+    if not data.get("reason"):
+        template = words.known(f"event.{entry.type}.plain", template)
     return Told(
         entry.number, entry.at, entry.type, _kind(entry.type), entry.session_id,
         template.format_map(_Values(_values(data, words, places))), "" if tone == "wait" else tone,
@@ -60,12 +62,14 @@ def _values(data: dict[str, Any], words: Words, places: Mapping[str, str]) -> di
         if name in {"status", "was"}:
             shown = words.known(f"status.{shown}", shown)
         elif name in {"reason", "kind"}:
-            shown = words.known(f"reason.{shown.upper()}", shown) if shown else ""
+            shown = words.reason(shown) if shown else ""
         elif shown.startswith("px_"):
             shown = places.get(shown, shown)
         elif name in {"phone", "to", "from", "phoneNumber"}:
             shown = shown_phone(shown.split("@")[0])
-        values[name] = f"\u2068{shown}\u2069" if shown else "–"  # isolated: keeps its order inside Hebrew
+        # isolated, so that it keeps its order inside Hebrew; numbers and addresses run from left to right
+        opening = "\u2068" if name in {"status", "was", "reason", "kind"} else "\u2066"
+        values[name] = f"{opening}{shown}\u2069" if shown else "–"
     return values
 
 

@@ -33,6 +33,11 @@ class Words:
         """For codes that come from elsewhere: the code's own words, else what came."""
         return self._words.get(key, otherwise)
 
+    def reason(self, text: str) -> str:
+        """A reason such as `NOT_ON_WHATSAPP` or `NOT_ON_WHATSAPP: the recipient …`: our own words for its code."""
+        code = text.split(":", maxsplit=1)[0].strip().upper()
+        return self.known(f"reason.{code}", text)
+
     def count(self, key: str, number: int) -> str:
         """`key.one` or `key.many`, with the number in it."""
         return self(f"{key}.one" if number == 1 else f"{key}.many", n=f"{number:,}")

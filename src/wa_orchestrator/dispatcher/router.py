@@ -15,6 +15,7 @@ from wa_orchestrator.store.lanes import Job
 
 _JOBS_AT_ONCE = 500
 _LOOK_AGAIN_MS = 1000
+_LOOKS_PER_MS = 2  # messages that nobody can send yet are not looked at more often than this, all together
 
 
 class Router:
@@ -30,7 +31,9 @@ class Router:
     async def run_once(self) -> int:
         """Routes what is due; returns how many found a sender."""
         routed = 0
-        while jobs := await self._store.lanes.due_jobs(now_ms=self._clock.now_ms(), limit=_JOBS_AT_ONCE):
+        # what is put off during this round waits for the next one, or a long list would never end
+        now = self._clock.now_ms()
+        while jobs := await self._store.lanes.due_jobs(now_ms=now, limit=_JOBS_AT_ONCE):
             routed += await self._store.lanes.route(await self._moves(jobs))
             if len(jobs) < _JOBS_AT_ONCE:
                 break
@@ -39,6 +42,8 @@ class Router:
     async def _moves(self, jobs: list[Job]) -> list[dict[str, Any]]:
         free = [job for job in jobs if not job.phone and not job.session_id]
         candidates = await self._candidates() if free else []
+        waiting = await self._store.lanes.jobs_until(self._clock.now_ms() + 60_000)
+        again = self._clock.now_ms() + max(_LOOK_AGAIN_MS, waiting // _LOOKS_PER_MS)
         talked = dict(zip([j.message_id for j in free],
                           await self._store.lanes.last_talked([j.recipient for j in free]), strict=True))  # fmt: skip
         moves: list[dict[str, Any]] = []
@@ -47,24 +52,15 @@ class Router:
             if job.phone:
                 moves.append({"id": job.message_id, "lane": job.phone})
             elif job.session_id:
-                moves.append(self._of_session(job, await self._store.sessions.get(job.session_id)))
+                session = await self._store.sessions.get(job.session_id)
+                moves.append(_of_session(job, session, again=again))
             elif chosen := choose_sender(candidates, last_talked=chosen_for.get(job.recipient, talked[job.message_id])):
                 candidates = with_one_less(candidates, chosen)
                 chosen_for[job.recipient] = chosen.session_id
                 moves.append({"id": job.message_id, "lane": chosen.phone, "session": chosen.session_id})
             else:
-                moves.append(self._later(job, "NO_SESSION_CONNECTED"))
+                moves.append(_later(job, "NO_SESSION_CONNECTED", again=again))
         return moves
-
-    def _of_session(self, job: Job, session: Session | None) -> dict[str, Any]:
-        if session is None or session.wanted is Wanted.DELETED:
-            return {"id": job.message_id, "fail": "SESSION_DELETED"}
-        if not session.phone:
-            return self._later(job, "SESSION_NOT_LINKED")
-        return {"id": job.message_id, "lane": session.phone}
-
-    def _later(self, job: Job, reason: str) -> dict[str, Any]:
-        return {"id": job.message_id, "again": self._clock.now_ms() + _LOOK_AGAIN_MS, "waitingFor": reason}
 
     async def _candidates(self) -> list[Candidate]:
         connected = [s for s in await self._store.sessions.all() if s.status is Status.CONNECTED and s.phone]
@@ -79,3 +75,15 @@ class Router:
         used = 0 if fresh else int(lane.get("dayCount", 0))
         room = int(daily) - used - waiting if daily is not None else None
         return Candidate(session_id=session.session_id, phone=session.phone, room=room)
+
+
+def _of_session(job: Job, session: Session | None, *, again: int) -> dict[str, Any]:
+    if session is None or session.wanted is Wanted.DELETED:
+        return {"id": job.message_id, "fail": "SESSION_DELETED"}
+    if not session.phone:
+        return _later(job, "SESSION_NOT_LINKED", again=again)
+    return {"id": job.message_id, "lane": session.phone}
+
+
+def _later(job: Job, reason: str, *, again: int) -> dict[str, Any]:
+    return {"id": job.message_id, "again": again, "waitingFor": reason}

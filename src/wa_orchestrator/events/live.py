@@ -42,14 +42,15 @@ class LiveEvents:
         self.closing = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        number, sure = 0, False
+        number: int | None = None
+        sure = False
         while not stop.is_set():
             try:
-                if not sure:
+                if not sure or number is None:
                     last = await self._store.journal.last_number()
                     # go on where we were: what was noted while we were cut off comes now. At the first start, and when
                     # the store was emptied and numbers begin again, from its end.
-                    number = number if 0 < number <= last else last
+                    number = last if number is None or number > last else number
                     sure = True
                 reading = self._store.journal.wait_after(number, limit=_BATCH, wait_ms=_BLOCK_MS)
                 entries = await unless_stopped(stop, reading) or []

@@ -45,7 +45,8 @@ def full_story(record: dict[str, str], lane: dict[str, str], *, now_ms: int, ses
         for step in _STEPS
         if record.get(f"{step}At")
     ]
-    steps += story_lines(record)
+    # at the same moment the cause is told before what followed from it
+    steps = story_lines(record) + steps
     steps.sort(key=lambda step: step["at"])
     return {
         **message_view(record),
@@ -80,10 +81,14 @@ def _reasons(
 
     scheduled = float(record.get("scheduleAt") or 0)
     yield state == "accepted" and scheduled > now, "SCHEDULED", "It is planned for later.", scheduled
-    unrouted = record.get("waitingFor") or "ROUTING"
-    yield state == "accepted", unrouted, "No connected session can take it yet.", None
+    unrouted = record.get("waitingFor")
+    yield state == "accepted" and unrouted is not None, str(unrouted), "No connected session can take it yet.", None
+    yield state == "accepted", "ROUTING", "A sender is being chosen.", None
     away = f"Its session is {session or 'gone'}; it goes out once connected."
     yield session != "connected", "SESSION_NOT_CONNECTED", away, None
+    retry = float(record.get("retryAt") or 0)
+    again = "The last try did not work; it is tried again."
+    yield state == "outbox" and retry > now, "RETRYING", again, retry
     with_worker = "It is with the worker; WhatsApp has not confirmed it yet."
     yield state in {"outbox", "claimed"}, "WITH_WORKER", with_worker, None
     limited = f"WhatsApp limits this phone ({lane.get('blockReason')})."

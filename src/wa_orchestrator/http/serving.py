@@ -11,6 +11,7 @@ import uvicorn
 
 from wa_orchestrator.errors import SettingsError
 from wa_orchestrator.http.asgi import App
+from wa_orchestrator.http.one_write import OneWriteProtocol
 
 _HTTP_STOP_S = 5
 
@@ -61,6 +62,7 @@ def url_of(host: str, port: int) -> str:
 async def serve(app: App, listening: socket.socket) -> Serving:
     config = uvicorn.Config(
         app,
+        http=OneWriteProtocol,
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -9,6 +9,7 @@ import phonenumbers
 
 from wa_orchestrator.errors import InvalidPhone
 
+_PUNCTUATION = re.compile(r"[\s().-]")
 _DIGITS = re.compile(r"^\+?[0-9]{7,15}$", re.ASCII)
 
 
@@ -18,7 +19,7 @@ _MEXICAN_MOBILE = re.compile(r"^521[0-9]{10}$", re.ASCII)
 
 def checked_phone(text: str) -> str:
     """The number as digits (972501234567); spaces, dashes and a leading + are tolerated."""
-    bare = re.sub(r"[\s().-]", "", text)
+    bare = text if text.isdigit() else _PUNCTUATION.sub("", text)
     phone = _normal(bare.removeprefix("+")) if _DIGITS.match(bare) else None
     if phone is None:
         raise InvalidPhone(details={"field": "phone"})

@@ -20,5 +20,5 @@ LEVELS = (Trust("hot", 14, 500), Trust("warm", 3, 100), Trust("cold", 0, 20))
 
 def trust_of(first_connected_at: int | None, now_ms: int) -> Trust:
     """A phone that never connected is cold."""
-    age_days = max(0, now_ms - first_connected_at) / _DAY_MS if first_connected_at else 0
+    age_days = max(0, now_ms - first_connected_at) / _DAY_MS if first_connected_at is not None else 0
     return next(level for level in LEVELS if age_days >= level.from_day)

@@ -80,6 +80,7 @@ def container_config(spec: WorkerSpec, rules: ContainerRules) -> dict[str, Any]:
             # The engine's own name server forwards questions to the host's, past any network rule. Workers look
             # nothing up: they know addresses, and the proxy resolves names.
             "Dns": ["127.0.0.1"],
+            "DnsOptions": ["timeout:1", "attempts:1"],  # a look-up all the same is told so at once
             "LogConfig": {
                 "Type": "json-file",
                 "Config": {"max-size": str(rules.log_bytes), "max-file": str(_LOG_FILES)},

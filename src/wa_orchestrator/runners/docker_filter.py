@@ -38,7 +38,8 @@ class DockerFilter:
         self._session = aiohttp.ClientSession(connector=connector, timeout=limits, auto_decompress=False)
         app = web.Application(client_max_size=_LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        # a caller that is gone ends its request: an event stream would go on for ever
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
         await self._runner.setup()
         await self._site(self._runner, listen).start()
         if listen.startswith(_UNIX):

@@ -144,6 +144,7 @@ def _is_a_worker(query: Mapping[str, str], content: Any, rules: FilterRules) -> 
         "Tmpfs": lambda value: isinstance(value, dict) and value.keys() == {"/tmp"},  # noqa: S108
         "Init": _is(True),
         "Dns": _is(["127.0.0.1"]),
+        "DnsOptions": _is(["timeout:1", "attempts:1"]),
         "LogConfig": lambda value: isinstance(value, dict) and value.get("Type") == "json-file"
         and isinstance(value.get("Config"), dict) and value["Config"].keys() == {"max-size", "max-file"},
     })  # fmt: skip

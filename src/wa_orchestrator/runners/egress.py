@@ -27,6 +27,7 @@ _SIGN_IN_S = 10.0
 # Longer than a worker waits: then it is the worker that calls it a time-out, as without a relay.
 _PROXY_S = 60.0
 _CONNECTIONS_EACH = 64  # of one session: a WebSocket and a few media transfers; a runaway must not starve the others
+_LAST_WORDS_S = 2.0
 _CHUNK = 64 << 10
 _VERSION, _SIGN_IN_VERSION = 5, 1
 _NO_SIGN_IN, _PASSWORD, _NO_METHOD = 0, 2, 255
@@ -98,7 +99,7 @@ class EgressRelay:
         except asyncio.CancelledError:
             pass  # we are closing; asyncio would call it an error
         finally:
-            writer.close()
+            await _shut(writer)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_SIGN_IN_S):
@@ -115,8 +116,8 @@ class EgressRelay:
 
     async def _sign_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Pass:
         version, count = await reader.readexactly(2)
-        methods = await reader.readexactly(count)
-        if version != _VERSION or _PASSWORD not in methods:
+        methods = await reader.readexactly(count) if version == _VERSION else b""
+        if _PASSWORD not in methods:
             writer.write(bytes((_VERSION, _NO_METHOD)))
             raise _Refused("no pass was shown")
         writer.write(bytes((_VERSION, _PASSWORD)))
@@ -151,7 +152,7 @@ class EgressRelay:
             writer.write(bytes((_SIGN_IN_VERSION, 0)))
             await _both_ways((reader, writer), (proxy_reader, proxy_writer))
         finally:
-            proxy_writer.close()
+            await _shut(proxy_writer)
 
 
 async def _signed_in(address: ProxyAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -159,7 +160,8 @@ async def _signed_in(address: ProxyAddress) -> tuple[asyncio.StreamReader, async
     reader, writer = await asyncio.open_connection(address.host, address.port, limit=_CHUNK)
     try:
         _keep_alive(writer)
-        writer.write(bytes((_VERSION, 1, _PASSWORD if address.user else _NO_SIGN_IN)))
+        methods = (_NO_SIGN_IN, _PASSWORD) if address.user else (_NO_SIGN_IN,)
+        writer.write(bytes((_VERSION, len(methods), *methods)))
         version, method = await reader.readexactly(2)
         if version != _VERSION:
             raise _Refused("the proxy does not speak SOCKS5")
@@ -171,7 +173,7 @@ async def _signed_in(address: ProxyAddress) -> tuple[asyncio.StreamReader, async
         elif method != _NO_SIGN_IN:
             raise _ProxySignInRefused("the proxy wants another way to sign in")
     except BaseException:
-        writer.close()
+        await _shut(writer)
         raise
     return reader, writer
 
@@ -196,6 +198,15 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         await writer.drain()
     with contextlib.suppress(OSError):
         writer.write_eof()
+
+
+async def _shut(writer: asyncio.StreamWriter) -> None:
+    """What was written is still sent, unless the other side does not take it."""
+    writer.close()
+    try:
+        await asyncio.wait_for(writer.wait_closed(), _LAST_WORDS_S)
+    except (OSError, TimeoutError, asyncio.CancelledError):
+        writer.transport.abort()
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:

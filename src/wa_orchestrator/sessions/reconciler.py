@@ -10,6 +10,7 @@ import structlog
 from wa_orchestrator.background import repeat
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError
+from wa_orchestrator.gateway.media import MediaStore
 from wa_orchestrator.model.session import Session, Status
 from wa_orchestrator.runners.port import Runner, RunningWorker, WorkerExit
 from wa_orchestrator.sessions import folders
@@ -23,6 +24,7 @@ log = structlog.get_logger()
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _HOUSEKEEPING_S = 3600.0
+_KEEP_UPLOADS_S = 7 * 86400
 # Exit codes of the worker that a restart cannot cure (docs/reference/worker-protocol.md).
 _HOPELESS = {64: "WORKER_SETTINGS", 65: "CREDENTIALS_UNREADABLE"}
 _STARTING_MS = 15_000  # after this a start is slow for another reason than the machine's load
@@ -36,7 +38,17 @@ def pause_before_restart_s(crashes: int) -> float:
 
 
 class Reconciler:
-    def __init__(self, *, store: Store, runner: Runner, lifecycle: Lifecycle, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        runner: Runner,
+        lifecycle: Lifecycle,
+        media: MediaStore,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._media = media
         self._store = store
         self._runner = runner
         self._lifecycle = lifecycle
@@ -68,6 +80,7 @@ class Reconciler:
         if time.monotonic() >= self._next_housekeeping:
             self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_S
             keep_ms = self._settings.deleted_keep_days * 86_400_000
+            self._media.remove_old(older_than_s=time.time() - _KEEP_UPLOADS_S)
             folders.remove_old(self._settings.sessions_path, older_than_ms=self._clock.now_ms() - keep_ms)
 
     async def _release_unscanned(self) -> None:

@@ -6,14 +6,14 @@ import asyncio
 
 import structlog
 
-from wa_orchestrator.background import wait_or_stop
+from wa_orchestrator.background import unless_stopped, wait_or_stop
 from wa_orchestrator.errors import OrchestratorError
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.store import Store, keys
 
 log = structlog.get_logger()
 
-_LOOK_AT_STOP_S = 1.0
+_WAIT_S = 30.0
 
 
 class RequestListener:
@@ -38,7 +38,7 @@ class RequestListener:
         async with self._store.connection.client.pubsub(ignore_subscribe_messages=True) as channel:
             await channel.subscribe(keys.RECONCILE())
             while not stop.is_set():
-                message = await channel.get_message(timeout=_LOOK_AT_STOP_S)
+                message = await unless_stopped(stop, channel.get_message(timeout=_WAIT_S))
                 if message is not None:
                     task = asyncio.create_task(self._settle(str(message["data"])))
                     self._work.add(task)
@@ -48,4 +48,4 @@ class RequestListener:
         try:
             await self._lifecycle.ensure(session_id)
         except OrchestratorError as error:
-            log.warning("request_failed", session_id=session_id, code=error.code, error=error.message)
+            log.warning("order_not_carried_out", session_id=session_id, code=error.code, error=error.message)

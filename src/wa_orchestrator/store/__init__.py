@@ -32,6 +32,7 @@ class StoreRules:
     message_attempts: int = 3
     rate_per_second: int = 0
     rate_burst: int = 1
+    flood_per_minute: int = 0
 
 
 class Store:
@@ -49,7 +50,11 @@ class Store:
         )
         self.proxies = ProxyStore(self.connection, clock, slots_per_proxy=rules.slots_per_proxy)
         self.messages = MessageStore(
-            self.connection, stamp, rate_per_second=rules.rate_per_second, rate_burst=rules.rate_burst
+            self.connection,
+            stamp,
+            rate_per_second=rules.rate_per_second,
+            rate_burst=rules.rate_burst,
+            flood_per_minute=rules.flood_per_minute,
         )
         self.lanes = LaneStore(self.connection, stamp)
         self.outbox = OutboxStore(

@@ -54,6 +54,8 @@ class Connection:
             "max_connections": 64,
         }
         self.client: redis.Redis = redis.Redis.from_url(url, **options)
+        # how the library shapes some answers (HGETALL becomes a dict); commands are written in capitals here
+        self._shapes = dict(self.client.response_callbacks.items())
         # a batch has one time-out of its own instead of one per answer
         self._maker = redis.ConnectionPool.from_url(url, **{**options, "socket_timeout": None})
         self._idle: list[AbstractConnection] = []
@@ -62,16 +64,18 @@ class Connection:
 
     async def call(self, *command: Any) -> Any:
         """Runs one command. Errors of the store itself come as RedisError, its absence as StoreUnavailable."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        return await self.ask(*command)
+
+    def ask(self, *command: Any) -> asyncio.Future[Any]:
+        """The same for several at once without a task for each: ask all, then await one after the other."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
         self._waiting.append((command, future))
         if len(self._waiting) == 1:
-            asyncio.get_running_loop().call_soon(self._start_flush)
+            loop.call_soon(self._start_flush)
         elif len(self._waiting) >= _LONGEST_BATCH:
             self._start_flush()
-        try:
-            return await future
-        except _AWAY as error:
-            raise StoreUnavailable from error
+        return future
 
     def _start_flush(self) -> None:
         while self._waiting and len(self._flushes) < _BATCHES_AT_ONCE:
@@ -94,6 +98,10 @@ class Connection:
                 continue
             if isinstance(answer, asyncio.CancelledError):
                 future.cancel()
+            elif isinstance(answer, _AWAY):
+                away = StoreUnavailable()
+                away.__cause__ = answer
+                future.set_exception(away)
             elif isinstance(answer, BaseException):
                 future.set_exception(answer)
             else:
@@ -126,7 +134,7 @@ class Connection:
             answer = await line.read_response(timeout=math.inf)
         except ResponseError as error:
             return error
-        shaped = self.client.response_callbacks.get(command)
+        shaped = self._shapes.get(command)
         return shaped(answer) if shaped else answer
 
     async def close(self) -> None:

@@ -105,6 +105,7 @@ LANE_MINUTE = Key("lane_minute", "lane:minute:{}", "list", _DISPATCHER, "as long
                   "times of the last sends, newest first")  # fmt: skip
 LANE_INFLIGHT = Key("lane_inflight", "lane:inflight:{}", "set", _DISPATCHER, "while not empty",
                     "messages in the outbox or with a worker")  # fmt: skip
+LANE_FLOOD = Key("lane_flood", "lane:flood:{}", "string", _GATEWAY, "2 minutes", "<phone>:<minute>: accepted messages")
 LANES_DUE = Key("lanes_due", "lanes:due", "sorted set", _DISPATCHER, "while not empty", "phones by next due time")
 LIMITS = Key("limits", "limits:{}", "string", _DISPATCHER, "until removed", "overrides (global or a session), JSON")
 SESSION_OUTBOX = Key("session_outbox", "session:outbox:{}", "sorted set", _DISPATCHER, "while not empty",

@@ -14,6 +14,7 @@ from wa_orchestrator.store import keys, scripts
 from wa_orchestrator.store.connection import Connection
 from wa_orchestrator.store.messages import Stamp
 
+_REMEMBER_S = 90 * 86400
 _PLAN_FIELDS = {
     "daily": "daily",
     "per_minute": "perMinute",
@@ -106,6 +107,10 @@ class LaneStore:
             for i, row in zip(ids, rows, strict=True)
         ]
 
+    async def jobs_until(self, at_ms: int) -> int:
+        """How many messages without a queue are due by then."""
+        return int(await self._connection.call("ZCOUNT", keys.GATEWAY_JOBS(), "-inf", at_ms))
+
     async def route(self, moves: list[dict[str, Any]]) -> int:
         return int((await self._run("route_messages", moves=moves))["routed"])
 
@@ -114,6 +119,10 @@ class LaneStore:
         call = self._connection.call
         rows = await asyncio.gather(*(call("MGET", keys.ROUTED(r), keys.RECIPIENT(r)) for r in recipients))
         return [chosen or talked for chosen, talked in rows]
+
+    async def talked(self, recipient: str, session_id: str) -> None:
+        """Somebody wrote to this session."""
+        await self._connection.call("SET", keys.RECIPIENT(recipient), session_id, "EX", _REMEMBER_S)
 
     # limits ----------------------------------------------------------------------------------------------------
     async def override(self, name: str) -> dict[str, Any] | None:

@@ -58,10 +58,19 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageStore:
-    def __init__(self, connection: Connection, stamp: Stamp, *, rate_per_second: int = 0, rate_burst: int = 1) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        stamp: Stamp,
+        *,
+        rate_per_second: int = 0,
+        rate_burst: int = 1,
+        flood_per_minute: int = 0,
+    ) -> None:
         self._connection = connection
         self._stamp = stamp
         self._rate = (rate_per_second, rate_burst)
+        self._flood = flood_per_minute
 
     async def _run(self, script: str, **arguments: Any) -> dict[str, Any]:
         return await scripts.run(self._connection, script, {**self._stamp.arguments(), **arguments})
@@ -85,6 +94,7 @@ class MessageStore:
             "reference": message.reference,
             "ratePerSecond": self._rate[0],
             "rateBurst": self._rate[1],
+            "floodPerMinute": self._flood,
         }
         if message.idempotency_key:
             arguments["idempotency"] = {"key": message.idempotency_key, "fingerprint": message.fingerprint}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from wa_orchestrator.store import scripts
+from wa_orchestrator.store import keys, scripts
 from wa_orchestrator.store.connection import Connection
 from wa_orchestrator.store.messages import Stamp
 
@@ -26,6 +26,20 @@ class OutboxStore:
             return []
         answer = await self._run("claim_messages", session=session_id, max=most, leaseMs=self._lease_ms)
         return list(answer["messages"])
+
+    async def look(self, session_id: str, *, most: int) -> tuple[bool, list[str], list[dict[str, Any]]]:
+        """(is there such a session, its waiting commands, its messages), in one way to the store and back."""
+        exists = self._connection.ask("EXISTS", keys.SESSION(session_id))
+        commands = self._connection.ask("HVALS", keys.SESSION_COMMANDS(session_id))
+        try:
+            # the outbox of a session that is not there holds nothing to claim
+            messages = await self.claim(session_id, most=most)
+            return bool(await exists), list(await commands), messages
+        except BaseException:
+            for waiting in (exists, commands):
+                if not waiting.cancel() and not waiting.cancelled():
+                    waiting.exception()  # the same one; nobody else will look at it
+            raise
 
     async def ack(self, message_id: str, *, session_id: str, sent_at: int) -> bool:
         """True when it was known as sent already."""

@@ -258,9 +258,6 @@ class SessionStore:
         )
         return as_session(record, waiting=bool(waiting)) if record else None
 
-    async def exists(self, session_id: str) -> bool:
-        return bool(await self._connection.call("EXISTS", keys.SESSION(session_id)))
-
     async def was_deleted(self, session_id: str) -> bool:
         return bool(await self._connection.call("EXISTS", keys.SESSION_DELETED(session_id)))
 

@@ -49,15 +49,13 @@ class Claims:
             self._wake.unregister(session_id, event)
 
     async def _look(self, session_id: str, request: ClaimRequest) -> dict[str, Any]:
-        # one way to the store and back; the outbox of a session that is not there holds nothing to claim
-        exists, commands, messages = await asyncio.gather(
-            self._store.sessions.exists(session_id),
-            self._store.commands.waiting(session_id),
-            self._store.outbox.claim(session_id, most=request.max),
-        )
+        exists, commands, messages = await self._store.outbox.look(session_id, most=request.max)
         if not exists:
             raise SessionDeleted if await self._store.sessions.was_deleted(session_id) else SessionNotFound
-        return {"messages": [_leased(m) for m in messages], "commands": commands}
+        return {
+            "messages": [_leased(m) for m in messages],
+            "commands": [msgspec.json.decode(command) for command in commands],
+        }
 
     def _decode(self, body: bytes) -> ClaimRequest:
         try:

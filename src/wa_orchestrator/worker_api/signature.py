@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
+from functools import lru_cache
 
 from wa_orchestrator.errors import InvalidSignature
 
@@ -11,13 +11,14 @@ from wa_orchestrator.errors import InvalidSignature
 TOLERANCE_MS = 5 * 60 * 1000
 
 
+@lru_cache(maxsize=10_000)
 def session_secret(webhook_secret: str, session_id: str) -> str:
     """The secret of one session, derived from the installation's."""
-    return hmac.new(webhook_secret.encode(), session_id.encode(), hashlib.sha256).hexdigest()
+    return hmac.digest(webhook_secret.encode(), session_id.encode(), "sha256").hex()
 
 
 def sign(secret: str, timestamp: str, body: bytes) -> str:
-    return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+    return hmac.digest(secret.encode(), timestamp.encode() + b"." + body, "sha256").hex()
 
 
 def check_signature(

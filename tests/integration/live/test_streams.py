@@ -16,6 +16,10 @@ import pytest
 from support.control_plane import API_KEY, ControlPlane, control_plane
 from support.servers import StoreServer, server_binary
 from support.waiting import wait_until
+from wa_orchestrator.clock import SystemClock
+from wa_orchestrator.events.live import LiveEvents
+from wa_orchestrator.model.proxy import ProxyAddress
+from wa_orchestrator.store import Store
 
 PATIENCE_S = 10
 Next = Callable[[], Awaitable[dict[str, Any]]]
@@ -127,6 +131,32 @@ async def test_a_listener_misses_nothing_though_the_store_was_away(tmp_path: Pat
             assert (await following())["number"] == first + 1
     finally:
         store.stop()
+
+
+async def test_the_first_event_of_all_is_not_missed_though_the_store_was_away(tmp_path: Path) -> None:
+    """An empty journal is a place in it, too: the reader goes on from there."""
+    binary = server_binary("valkey")
+    assert binary
+    server = StoreServer(binary, tmp_path / "store")
+    server.start()
+    store, stop = Store(server.url, SystemClock()), asyncio.Event()
+    live = LiveEvents(store)
+    running = asyncio.create_task(live.run(stop))
+    try:
+        with live.listen() as listener:
+            await asyncio.sleep(0.2)  # it waits in the empty journal
+            server.kill()
+            await asyncio.sleep(0.1)
+            server.start()
+            await store.proxies.add(ProxyAddress("proxy.example", 1080))
+            entry = await asyncio.wait_for(listener.queue.get(), PATIENCE_S)
+            assert entry
+            assert (entry.number, entry.type) == (1, "proxy.added")
+    finally:
+        stop.set()
+        await running
+        await store.close()
+        server.stop()
 
 
 # who may listen -----------------------------------------------------------------------------------------------------

@@ -404,7 +404,7 @@ some_world = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 @given(world=some_world, seed=st.integers(0, 2**32))
 def test_limits_hold_for_any_limits_arrivals_and_faults(quick_server: StoreServer, world: World, seed: int) -> None:
     play(quick_server.url, world, seed)
@@ -420,7 +420,7 @@ def test_four_weeks_of_three_phones_keep_every_limit(quick_server: StoreServer) 
              "burst": {"count": 5, "pauseMs": 30_000}, "timezone": "America/New_York"},
             {"daily": 25, "perMinute": 6, "burst": {"count": 4, "pauseMs": 10_000}, "timezone": "Asia/Jerusalem"},
         ),
-        start="2026-10-12T00:00", days=28, messages=900, sessions_per_phone=2, trouble=0.15, changes=False,
+        start="2026-10-12T00:00", days=28, messages=700, sessions_per_phone=2, trouble=0.15, changes=False,
     )  # fmt: skip
     run = play(quick_server.url, world, seed=4)
-    assert sum(len(sends) for sends in run.sends.values()) > 700
+    assert sum(len(sends) for sends in run.sends.values()) > 500

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from support.messages import (
     ANNA,
     BERT,
@@ -106,6 +108,28 @@ async def test_a_planned_message_of_a_deleted_session_fails(store: Store, clock:
     await router(store, clock).run_once()
     found = await record(store, message_id)
     assert (found["state"], found["reason"]) == ("failed", "SESSION_DELETED")
+
+
+async def test_a_long_list_that_nobody_can_send_ends_the_round_and_is_looked_at_less_often(
+    store: Store, clock: ManualClock
+) -> None:
+    for number in range(1200):
+        await accepted(store, to=f"97252{number:07}")
+
+    class Hurrying(ManualClock):
+        """A second passes with every look at it."""
+
+        def now_ms(self) -> int:
+            self.advance(seconds=1)
+            return super().now_ms()
+
+    slow = Router(store=store, settings=settings(), clock=Hurrying(clock.now_ms()))
+    assert await asyncio.wait_for(slow.run_once(), timeout=20) == 0
+    clock.advance(seconds=0.5)
+    assert await store.lanes.due_jobs(now_ms=clock.now_ms(), limit=10) == []
+    await linked(store)
+    clock.advance(seconds=60)
+    assert await router(store, clock).run_once() == 1200
 
 
 async def test_routing_twice_changes_nothing(store: Store, clock: ManualClock) -> None:

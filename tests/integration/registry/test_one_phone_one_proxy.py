@@ -230,6 +230,17 @@ async def test_a_waiting_session_that_ends_waits_no_more(valkey_store: Store) ->
     assert (session.status, session.proxy_id, session.wanted) == (Status.FAILED, "", Wanted.STOPPED)
 
 
+@pytest.mark.parametrize("effect", [REPLACED, LOGGED_OUT])
+async def test_a_waiting_session_that_whatsapp_ended_waits_no_more(valkey_store: Store, effect: EventEffect) -> None:
+    (only,) = await add_proxies(valkey_store, 1)
+    made = await reserve(valkey_store)
+    await connect(valkey_store, made.session_id, PHONE)
+    await fail_over(valkey_store, only)
+    assert await report(valkey_store, made.session_id, effect) == "applied"
+    assert await valkey_store.sessions.waiting() == frozenset()
+    assert (await look(valkey_store, made.session_id)).status is effect.status
+
+
 async def test_a_waiting_session_says_so_though_its_worker_connected_meanwhile(valkey_store: Store) -> None:
     (only,) = await add_proxies(valkey_store, 1)
     made = await reserve(valkey_store, phone=PHONE)

@@ -456,7 +456,7 @@ def test_no_order_of_calls_breaks_the_registry(valkey: StoreServer) -> None:
     run_state_machine_as_test(
         Registry,
         settings=settings(
-            max_examples=60,
+            max_examples=45,
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),

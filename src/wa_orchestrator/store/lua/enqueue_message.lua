@@ -1,7 +1,7 @@
 -- uses: shared_messages
 -- Accepts a message in one step: idempotency, rate limit, sender, day limit, record, queue.
 -- ARGV {now, today, id, wa, to, recipient, content, session?, phone?, priority, scheduleAt?, expiresAt?, defer, by, reference?,
---       idempotency?{key, fingerprint}, ratePerSecond, rateBurst, keepMs}
+--       idempotency?{key, fingerprint}, ratePerSecond, rateBurst, floodPerMinute, keepMs}
 -- RETURNS {messageId, session, lane, replayed, snapshot} | IDEMPOTENCY_KEY_REUSED | TOO_MANY_REQUESTS {retryAfterMs} | SESSION_NOT_FOUND
 --         | SENDER_NOT_FOUND | DAILY_LIMIT {limit, resetsAt}
 if given(A.idempotency) then
@@ -17,8 +17,9 @@ end
 -- Sender
 local session, lane = '', ''
 if given(A.session) then
-  if not session_exists(A.session) or session_get(A.session, 'wanted') == 'deleted' then return refuse('SESSION_NOT_FOUND') end
-  session, lane = A.session, session_get(A.session, 'phone')
+  local S = redis.call('HMGET', K.session(A.session), 'status', 'wanted', 'phone')
+  if not S[1] or S[2] == 'deleted' then return refuse('SESSION_NOT_FOUND') end
+  session, lane = A.session, S[3] or ''
 elseif given(A.phone) then
   lane = A.phone
   if #live_sessions_of(lane) == 0 then return refuse('SENDER_NOT_FOUND') end
@@ -72,6 +73,13 @@ else
   into_queue(A.id, lane, A.recipient, A.priority, number)
 end
 count('accepted')
+-- a sudden flood for one phone is said once a minute: somebody's loop, or somebody else's key
+if lane ~= '' and A.floodPerMinute > 0 then
+  local flood = K.lane_flood(lane .. ':' .. string.format('%d', math.floor(A.now / 60000)))
+  local came = redis.call('INCR', flood)
+  if came == 1 then redis.call('EXPIRE', flood, 120) end
+  if came == A.floodPerMinute then note('lane.flood', session, {phone = lane, messages = came}) end
+end
 
 local answer = {messageId = A.id, session = session, lane = lane, acceptedAt = A.now, snapshot = snapshot,
   scheduleAt = given(A.scheduleAt) and A.scheduleAt or nil}

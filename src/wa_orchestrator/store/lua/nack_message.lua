@@ -10,7 +10,8 @@ tell(A.id, A.kind == 'limited' and 'held_by_whatsapp' or 'not_sent', A.code .. '
 
 if A.kind == 'limited' then
   local blocks = redis.call('HINCRBY', K.lane(lane), 'blocks', 1)
-  local until_ms = A.now + (given(A.retryAfterMs) and A.retryAfterMs or math.min(A.blockMs * 2 ^ (blocks - 1), 86400000))
+  local rest = math.min(A.blockMs * 2 ^ (blocks - 1), 86400000)
+  local until_ms = A.now + math.max(rest, given(A.retryAfterMs) and A.retryAfterMs or 0)
   redis.call('HSET', K.lane(lane), 'blockedUntil', until_ms, 'blockReason', A.code)
   -- WhatsApp took nothing, unless an earlier try without an answer went through
   back_into_queue(A.id, (tonumber(m[5]) or 0) > 0)
@@ -31,7 +32,7 @@ if not A.retryable or attempts >= A.maxAttempts or tries >= TOO_MANY_TRIES then
 end
 local wait = given(A.retryAfterMs) and A.retryAfterMs or math.min(1000 * 2 ^ math.max(attempts + tries - 1, 0), 60000)
 redis.call('ZREM', K.claims_expiring(), A.id)
-redis.call('HSET', K.message(A.id), 'state', 'outbox', 'outboxAt', A.now)
+redis.call('HSET', K.message(A.id), 'state', 'outbox', 'outboxAt', A.now, 'retryAt', A.now + wait)
 redis.call('ZADD', K.session_outbox(A.session), A.now + wait, A.id)
 look_at_outbox(A.session, A.now + wait)
 return reply({ok = true, state = 'outbox'})

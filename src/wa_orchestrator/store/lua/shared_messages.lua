@@ -14,11 +14,10 @@ local function job_score(at, number) return at + (number % 4096) / 4096 end
 
 local function count(name)
   if not given(A.today) then return end
-  redis.call('HINCRBY', K.stats_day(A.today), name, 1)
-  redis.call('EXPIRE', K.stats_day(A.today), 3456000)
+  -- the first of its kind gives the record its lifetime
+  if redis.call('HINCRBY', K.stats_day(A.today), name, 1) == 1 then redis.call('EXPIRE', K.stats_day(A.today), 3456000) end
   local minute = K.stats_minute(string.format('%d', math.floor(A.now / 60000)))
-  redis.call('HINCRBY', minute, name, 1)
-  redis.call('EXPIRE', minute, 172800)
+  if redis.call('HINCRBY', minute, name, 1) == 1 then redis.call('EXPIRE', minute, 172800) end
 end
 
 -- A line in the message's story, for what its times alone do not tell.
