@@ -10,16 +10,19 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 from benchmarks.baselines.node_packages import HERE, node_packages
 from benchmarks.load import request_head, start_load, with_body
 from benchmarks.machine import CpuMeter, cores, pin
 from benchmarks.report import Report, median, quantile
 from benchmarks.world import API_KEY, Running, World, add_senders, await_file, plan, process, role, session_id, world
-from wa_orchestrator.store import scripts
+from wa_orchestrator.store import Store, scripts
+from wa_orchestrator.store.connection import Connection
+from wa_orchestrator.store.messages import NewMessage
 from wa_orchestrator.worker_program import find_node
 
-_CONNECTIONS = 256
+_CONNECTIONS = 128
 _ROUNDS = 3
 _WARM_UP_S = 0.7
 _MEASURED_S = 2.5
@@ -61,6 +64,7 @@ async def measure(report: Report) -> None:
     async with world() as here:
         script = here.folder / "enqueue.lua"
         script.write_text(scripts.load("enqueue_message").text, encoding="utf-8")
+        (here.folder / "arguments.json").write_bytes(await _arguments(here.store))
         with contextlib.ExitStack() as stack:
             ours = stack.enter_context(role("gateway", here))
             plain = single_requests(key=False)
@@ -85,12 +89,43 @@ async def measure(report: Report) -> None:
     _tell(report, contenders)
 
 
+class _Recording:
+    """In place of the connection: keeps what would have been sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def call(self, *command: Any) -> str:
+        self.sent += command
+        return "{}"
+
+
+async def _arguments(store: Store) -> bytes:
+    """What the gateway gives its script for one message, for the baselines to fill in."""
+    recording, real = _Recording(), store.messages._connection
+    store.messages._connection = cast(Connection, recording)
+    try:
+        await store.messages.enqueue(
+            NewMessage(message_id="", wa_message_id="", to="", recipient="", content="", session_id="", by="api")
+        )
+    finally:
+        store.messages._connection = real
+    packed: bytes = recording.sent[-1]
+    return packed
+
+
 @contextlib.contextmanager
 def _baseline(name: str, command: list[str], here: World, script: Path, packages: Path) -> Iterator[Running]:
     file = here.folder / name.replace(" ", "-")
     ready, log = file.with_suffix(".ready"), file.with_suffix(".log")
-    env = {"STORE_URL": here.url, "SCRIPT_FILE": str(script), "READY_FILE": str(ready), "NODE_PACKAGES": str(packages),
-           "NODE_ENV": "production"}  # fmt: skip
+    env = {
+        "STORE_URL": here.url,
+        "SCRIPT_FILE": str(script),
+        "ARGUMENTS_FILE": str(script.with_name("arguments.json")),
+        "READY_FILE": str(ready),
+        "NODE_PACKAGES": str(packages),
+        "NODE_ENV": "production",
+    }
     with process(command, log=log, env=env) as child:
         yield Running(url=await_file(ready, child, log)["url"], pid=child.pid)
 

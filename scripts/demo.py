@@ -106,7 +106,9 @@ def wait_until_ready(server: subprocess.Popen[bytes]) -> dict[str, Any]:
 def tell_what_to_try(demo: Demo) -> None:
     command = f"wa-orchestrator --data-dir {os.path.relpath(DATA)}"
     say(f"""
-Everything runs. Open  {demo.url}/docs  and try, in another terminal (after `source .venv/bin/activate`):
+Everything runs. Open the dashboard:  {demo.url}  (sign in with the API key {demo.key})
+
+The API's document is at {demo.url}/docs. Try, in another terminal (after `source .venv/bin/activate`):
 
   {command} sessions list
   {command} sessions create --label "My shop"

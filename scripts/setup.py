@@ -23,7 +23,15 @@ PYTHON = VENV / "bin" / "python"
 OLDEST_NODE = 20
 
 # What only the tests use. Each is optional on a machine where nobody may install it: the tests that need it say so.
-TEST_PACKAGES = {"redis-server": "redis-server", "microsocks": "microsocks", "ip": "iproute2"}
+TEST_PACKAGES = {
+    "redis-server": "redis-server",
+    "microsocks": "microsocks",
+    "ip": "iproute2",
+    "chromium": "chromium",
+    "chromedriver": "chromium-driver",
+}
+# comes along with Chromium: without it Hebrew is drawn as boxes
+FONTS = "fonts-noto-core"
 
 
 def say(text: str) -> None:
@@ -142,6 +150,8 @@ def sources(part: str) -> list[Path]:
 
 def install_test_packages() -> None:
     missing = sorted(package for tool, package in TEST_PACKAGES.items() if not shutil.which(tool))
+    if "chromium" in missing:
+        missing.append(FONTS)
     if not missing:
         return
     if not is_root_on_debian():

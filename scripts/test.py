@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -23,9 +24,19 @@ STEPS: list[tuple[str, list[str]]] = [
     ("simulator tests", [*NPM, "test", "-w", "simulator"]),
     ("integration tests", [*PYTEST, "tests/integration"]),
     ("end-to-end tests", [*PYTEST, "tests/e2e"]),
+    ("browser tests", [*PYTEST, "tests/browser"]),
     # they say what they do: the first run on a machine makes base images and takes minutes
     ("Docker tests", [*PYTEST, "tests/docker"]),
 ]
+
+
+def warn_without_browser(title: str) -> None:
+    """A dashboard that nobody looked at is not tested: that must not pass unnoticed."""
+    if title == "browser tests" and not (shutil.which("chromium") and shutil.which("chromedriver")):
+        print("!" * 100)
+        print("!! CHROMIUM IS NOT INSTALLED: the dashboard is NOT tested in a browser on this machine.")
+        print("!! Debian and Ubuntu: sudo apt-get install chromium chromium-driver fonts-noto-core")
+        print("!" * 100, flush=True)
 
 
 def main() -> None:
@@ -33,6 +44,7 @@ def main() -> None:
     env = {**os.environ, "PYTHONPATH": "", "FORCE_COLOR": "0"}
     for title, command in STEPS:
         print(f"\n== {title}", flush=True)
+        warn_without_browser(title)
         start = time.monotonic()
         code = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
         print(f"== {title}: {'ok' if code == 0 else 'FAILED'} in {time.monotonic() - start:.0f} s", flush=True)

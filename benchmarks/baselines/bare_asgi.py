@@ -23,20 +23,25 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class BareApp:
-    def __init__(self, client: redis.Redis, sha: str) -> None:
+    def __init__(self, client: redis.Redis, sha: str, arguments: dict[str, Any]) -> None:
         self._client = client
+        self._arguments = arguments
         self._sha = sha
 
     async def __call__(self, _scope: dict[str, Any], receive: Receive, send: Send) -> None:
         body = msgspec.json.decode((await receive())["body"])
         number, now = secrets.token_hex(9), time.time_ns() // 1_000_000
         arguments = {
-            "now": now, "today": datetime.now(UTC).date().isoformat(), "keepMs": 2592000000, "id": f"msg_{number}",
-            "wa": f"3EB0{number.upper()}", "to": f"{body['to']}@s.whatsapp.net", "recipient": body["to"],
+            **self._arguments,
+            "now": now,
+            "today": datetime.now(UTC).date().isoformat(),
+            "id": f"msg_{number}",
+            "wa": f"3EB0{number.upper()}",
+            "to": f"{body['to']}@s.whatsapp.net",
+            "recipient": body["to"],
             "content": msgspec.json.encode({"kind": "text", "text": body["message"]}).decode(),
-            "session": body["sessionId"], "phone": "", "priority": 2, "scheduleAt": None, "expiresAt": None,
-            "defer": False, "by": "api", "reference": "", "ratePerSecond": 0, "rateBurst": 200,
-        }  # fmt: skip
+            "session": body["sessionId"],
+        }
         packed = msgspec.json.encode(arguments)
         told = msgspec.json.decode(
             await cast(Awaitable[bytes], self._client.execute_command("EVALSHA", self._sha, 0, packed))  # type: ignore[no-untyped-call]
@@ -55,7 +60,11 @@ class BareApp:
 
 
 async def main() -> None:
-    client = redis.Redis.from_url(os.environ["STORE_URL"], max_connections=1024)
+    # requests wait for one of these connections; without a bound a busy machine runs into the client's own time-outs
+    pool = redis.BlockingConnectionPool.from_url(
+        os.environ["STORE_URL"], max_connections=64, timeout=None, socket_timeout=None
+    )
+    client = redis.Redis(connection_pool=pool)
     script = Path(os.environ["SCRIPT_FILE"]).read_text(encoding="utf-8")
     sha = await cast(Awaitable[bytes], client.script_load(script))
     listening = socket.create_server(("127.0.0.1", 0))
@@ -63,7 +72,8 @@ async def main() -> None:
     part = ready.with_suffix(".part")
     part.write_text(json.dumps({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"}))
     part.rename(ready)
-    app = BareApp(client, sha.decode() if isinstance(sha, bytes) else str(sha))
+    arguments = json.loads(Path(os.environ["ARGUMENTS_FILE"]).read_text(encoding="utf-8"))
+    app = BareApp(client, sha.decode() if isinstance(sha, bytes) else str(sha), arguments)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
     await uvicorn.Server(config).serve(sockets=[listening])
 

@@ -31,9 +31,11 @@ const parseLines = (payload: Buffer): Lines => {
   const notes: string[] = []
   let stream: string | undefined
   for (const line of payload.toString('utf8').split('\n')) {
-    const [first = '', type = ''] = line.split('\t', 2)
-    if (first === 'stream') stream = type
-    else if (first === 'note') notes.push(type)
+    const [first = '', type = '', note] = line.split('\t', 3)
+    if (first === 'stream') {
+      stream = type
+      if (note !== undefined) notes.push(note)
+    }
     else if (line) entries.push({ seq: Number(first), type, body: line.slice(first.length + type.length + 2) })
   }
   return { stream, notes, entries }
@@ -41,13 +43,13 @@ const parseLines = (payload: Buffer): Lines => {
 
 export interface SegmentStart {
   readonly entries?: readonly SpoolEntry[]
-  /** Single lines without tabs, given back when the segment is read. */
+  /** Single lines without tabs, given back when the segment is read. Written so that earlier workers pass over them. */
   readonly notes?: readonly string[]
 }
 
 /** Born whole, by rename: a segment always has its stream. Returns its size. */
 export const createSegment = (path: string, stream: string, { entries = [], notes = [] }: SegmentStart = {}): number => {
-  const head = encodeFrame(1, Buffer.from(`stream\t${stream}\n${notes.map(note => `note\t${note}\n`).join('')}`))
+  const head = encodeFrame(1, Buffer.from(`stream\t${stream}\n${notes.map(note => `stream\t${stream}\t${note}\n`).join('')}`))
   const rest = entries.length > 0 ? encodeFrame(2, Buffer.from(entries.map(entryLine).join(''))) : Buffer.alloc(0)
   writeFileDurably(path, Buffer.concat([head, rest]))
   return head.length + rest.length

@@ -10,7 +10,7 @@ import { exportMultiFile } from '../src/multiFile.ts'
 import { Reported } from '../src/reported.ts'
 import { Spool } from '../src/spool.ts'
 import { newFolder } from './harness/folders.ts'
-import { converse, quiet, receive, SENDER } from './harness/signal.ts'
+import { converse, GROUP, quiet, receive, receiveInGroup, SENDER, writeInGroup } from './harness/signal.ts'
 import { waitFor } from './harness/wait.ts'
 
 /** The folder as it is on disk now: what a process finds after kill -9. */
@@ -87,6 +87,18 @@ test('killed after the receipt and before the spool: reported at the next start,
   // Delivered again after all: Baileys gets something to send a receipt for, and we nothing to report.
   assert.equal(textOf(await receive(again.auth, stanza())), '')
   assert.deepEqual(await storedIn(events), ['B1'])
+})
+
+test('a message in a group is kept and reported like any other', async () => {
+  const { folder, auth } = await converse()
+  const { stanza, key } = await writeInGroup('G1', { conversation: 'to all' })
+  assert.equal(textOf(await receiveInGroup(auth, stanza(), key)), 'to all')
+  assert.equal(textOf(await receiveInGroup((await afterKill(folder)).auth, stanza())), 'to all')
+  const events = newFolder('events')
+  const { spool } = startInbound((await afterKill(folder)).auth, events)
+  await waitFor('the event', () => spool.pending === 1)
+  const { data } = JSON.parse(spool.peek()?.body ?? '') as { data: Record<string, unknown> }
+  assert.deepEqual([data['chat'], data['from'], data['text']], [GROUP, '972540000001', 'to all'])
 })
 
 test('the text is cleared when the event is in the spool; only its name is kept, and neither is exported', async () => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,19 @@ from wa_orchestrator.model.limits import limits_view, override_view
 from wa_orchestrator.model.proxy import Proxy
 from wa_orchestrator.model.session import checked_session_id
 from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.store.rows import SessionRow
 from wa_orchestrator.worker_program import worker_program
 
 _SCAN_AT_ONCE = 500
 _MOST_SCANNED = 20_000
+
+
+@dataclass(frozen=True)
+class Overview:
+    rows: list[Seen]
+    numbers: Glance
+    proxies: list[Proxy]
+    dead_messages: int
 
 
 class Knowing:
@@ -29,8 +39,20 @@ class Knowing:
 
     async def sessions(self) -> list[Seen]:
         rows, proxies = await asyncio.gather(self._store.rows.all(), self.proxies_by_id())
+        return self._seen(rows, proxies)
+
+    def _seen(self, rows: list[SessionRow], proxies: dict[str, Proxy]) -> list[Seen]:
         now = self._rooms.clock.now_ms()
         return [seen(row, proxies, now_ms=now) for row in rows]
+
+    async def overview(self) -> Overview:
+        """All sessions and the numbers at a glance, from one look at everything."""
+        rows, proxies, messages = await asyncio.gather(
+            self._store.rows.all(), self._store.proxies.all(), self._store.messages.counts()
+        )
+        found = self._seen(rows, {proxy.proxy_id: proxy for proxy in proxies})
+        slots = self._rooms.settings.max_sessions_per_proxy
+        return Overview(found, glance(found, proxies, messages, slots_per_proxy=slots), proxies, int(messages["dead"]))
 
     async def session(self, session_id: str) -> Seen:
         rows, proxies = await asyncio.gather(
@@ -42,17 +64,6 @@ class Knowing:
 
     async def proxies_by_id(self) -> dict[str, Proxy]:
         return {proxy.proxy_id: proxy for proxy in await self._store.proxies.all()}
-
-    async def glance(self, rows: list[Seen] | None = None) -> Glance:
-        return (await self._numbers(rows))[1]
-
-    async def _numbers(self, rows: list[Seen] | None = None) -> tuple[list[Seen], Glance, list[Proxy], dict[str, Any]]:
-        found, proxies, messages = await asyncio.gather(
-            _given(rows) if rows is not None else self.sessions(), self._store.proxies.all(),
-            self._store.messages.counts(),
-        )  # fmt: skip
-        slots = self._rooms.settings.max_sessions_per_proxy
-        return found, glance(found, proxies, messages, slots_per_proxy=slots), proxies, messages
 
     async def chart(self, wanted: str) -> dict[str, list[Any]]:
         last, per_point = charts.RANGES.get(wanted, charts.RANGES["hour"])
@@ -105,16 +116,16 @@ class Knowing:
         return full_story(record, lane, now_ms=self._rooms.clock.now_ms(), session=status)
 
     async def problems(self) -> tuple[list[Problem], Glance]:
-        rows, numbers, proxies, messages = await self._numbers()
+        now = await self.overview()
         settings = self._rooms.settings
         here = Circumstances(
-            now_ms=self._rooms.clock.now_ms(), rows=rows, proxies=proxies, numbers=numbers,
-            dead_messages=int(messages["dead"]), free_bytes=_free_bytes(settings.data_path()),
+            now_ms=self._rooms.clock.now_ms(), rows=now.rows, proxies=now.proxies, numbers=now.numbers,
+            dead_messages=now.dead_messages, free_bytes=_free_bytes(settings.data_path()),
             ping_timeout_ms=settings.ping_timeout_ms,
             alerts_on=bool(settings.telegram_bot_token and settings.telegram_chat_id),
             worker_built=self._worker_built(),
         )  # fmt: skip
-        return find_problems(here), numbers
+        return find_problems(here), now.numbers
 
     def _worker_built(self) -> bool:
         try:
@@ -122,10 +133,6 @@ class Knowing:
         except SettingsError:
             return False
         return True
-
-
-async def _given(rows: list[Seen]) -> list[Seen]:
-    return rows
 
 
 def _free_bytes(folder: Path) -> int:

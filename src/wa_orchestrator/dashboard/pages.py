@@ -32,12 +32,8 @@ def add_session_pages(pages: GuardedPages, rooms: Rooms, knowing: Knowing, rende
 
     async def table(request: Request) -> dict[str, Any]:
         question = looks.read_question(dict(request.query_params))
-        rows = await knowing.sessions()
-        return {
-            "question": question,
-            "list": looks.select(rows, question),
-            "numbers": await knowing.glance(rows),
-        }
+        now = await knowing.overview()
+        return {"question": question, "list": looks.select(now.rows, question), "numbers": now.numbers}
 
     @pages.page("/", "sessions.html")
     async def front(request: Request, _: Person) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse
 from markupsafe import Markup, escape
 
 from wa_orchestrator import __version__
-from wa_orchestrator.clock import Clock, iso
+from wa_orchestrator.clock import iso
 from wa_orchestrator.dashboard.looks import shown_phone
 from wa_orchestrator.dashboard.people import Person, read_cookie
 from wa_orchestrator.dashboard.words import LANGUAGES, Words, choose_language
@@ -43,52 +43,59 @@ def assets_version() -> str:
     return digest.hexdigest()[:12]
 
 
+@cache
+def _templates() -> jinja2.Environment:
+    """One for the process: compiling a template takes longer than filling it in."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    assets = f"/assets/{assets_version()}"
+    made.globals.update(
+        assets=assets,
+        icon=lambda name: Markup('<svg class="icon" aria-hidden="true"><use href="{}/icons.svg#{}"/></svg>').format(
+            assets, name
+        ),
+        version=__version__,
+        languages=LANGUAGES,
+        themes=THEMES,
+        phone=_phone,
+        ltr=_ltr,
+    )
+    return made
+
+
 class Rendering:
-    def __init__(self, *, settings: Settings, clock: Clock) -> None:
+    def __init__(self, *, settings: Settings) -> None:
         self._zone = ZoneInfo(settings.timezone)
-        self._clock = clock
-        self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(HERE / "templates"),
-            autoescape=True,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            undefined=jinja2.StrictUndefined,
-        )
-        assets = f"/assets/{assets_version()}"
-        self._templates.globals.update(
-            assets=assets,
-            icon=lambda name: Markup('<svg class="icon" aria-hidden="true"><use href="{}/icons.svg#{}"/></svg>').format(
-                assets, name
-            ),
-            version=__version__,
-            languages=LANGUAGES,
-            themes=THEMES,
-            phone=_phone,
-            ltr=_ltr,
-            moment=self._moment,
-            clock_time=self._clock_time,
-            now_ms=clock.now_ms,
-        )
 
     def words(self, request: Request) -> Words:
         headers = header_map(request.scope)
         return Words(choose_language(read_cookie(headers, LANGUAGE_COOKIE), headers.get("accept-language", "")))
 
     def text(self, request: Request, template: str, **values: Any) -> str:
-        return self._templates.get_template(template).render(t=self.words(request), **values)
+        return _templates().get_template(template).render(t=self.words(request), moment=self._moment, **values)
 
     def page(
         self, request: Request, template: str, *, person: Person | None, status: int = 200, **values: Any
     ) -> HTMLResponse:
         words = self.words(request)
         theme = read_cookie(header_map(request.scope), THEME_COOKIE)
-        body = self._templates.get_template(template).render(
-            t=words,
-            person=person,
-            path=request.url.path,
-            theme=theme if theme in THEMES else "auto",
-            script_words=_data_block({**words.starting_with("js."), **_prefixed(words, "errors.")}),
-            **values,
+        body = (
+            _templates()
+            .get_template(template)
+            .render(
+                t=words,
+                moment=self._moment,
+                person=person,
+                path=request.url.path,
+                theme=theme if theme in THEMES else "auto",
+                script_words=_data_block({**words.starting_with("js."), **_prefixed(words, "errors.")}),
+                **values,
+            )
         )
         return HTMLResponse(body, status_code=status, headers=page_headers())
 

@@ -20,7 +20,7 @@ def sign_in_router(people: People, rendering: Rendering, settings: Settings) -> 
     @router.get("/sign-in")
     async def show(request: Request) -> Response:
         if await people.who(header_map(request.scope)):
-            return RedirectResponse(_inside(request.query_params.get("next", "")), 303)
+            return RedirectResponse(_inside(request.query_params.get("next", "")), 303, headers=page_headers())
         return rendering.page(request, "sign_in.html", person=None, problem="", name="")
 
     @router.post("/sign-in")

@@ -70,7 +70,7 @@ def sessions_router(rooms: Rooms) -> APIRouter:
             if wanted.proxy is None
             else _named_proxy(wanted.proxy, field="proxy")
         )
-        session = await rooms.lifecycle.provision(
+        made = await rooms.lifecycle.provision(
             session_id=checked_session_id(wanted.session_id) if wanted.session_id is not None else "",
             phone=checked_phone(wanted.phone) if wanted.phone is not None else "",
             proxy_id=proxy_id,
@@ -80,12 +80,11 @@ def sessions_router(rooms: Rooms) -> APIRouter:
             label=wanted.label or "",
             metadata=wanted.metadata,
         )
-        full = await look.view(session)
         return views.ProvisionedView(
-            session_id=full.session_id,
+            session_id=made.session.session_id,
             status=Status.PENDING,  # as it was made; a quick worker may be further by now
-            proxy=full.proxy,
-            created_at=full.created_at,
+            proxy=views.proxy_ref(made.proxy),
+            created_at=views.iso(made.session.created_at) or "",
         )
 
     @router.get("/sessions", summary="List sessions")

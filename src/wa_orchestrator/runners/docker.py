@@ -49,6 +49,7 @@ _LOOKS_AT_ONCE = 16
 _ANSWER_S = 60.0
 _KILL_S = 10.0
 _LOOK_AGAIN_S = 0.5
+_REST_S = 2.0
 _NO_CONNECTION = 900  # aiodocker's own number for an engine that cannot be reached
 _LAST_LINES = 50
 _LOG_BYTES = 1 << 20
@@ -106,7 +107,7 @@ class DockerRunner:
                 raise RunnerUnavailable("The server is stopping; no worker is started any more.")
             with self._told_plainly(f"The worker of {session_id} could not be started"):
                 there = await self._look(session_id)
-                if there and there.running:
+                if there and self._counts_as_running(there):
                     return self._enter(there).worker
                 if there:
                     await self._remove(there.container_id)
@@ -131,7 +132,7 @@ class DockerRunner:
     async def poll(self, session_id: str) -> RunningWorker | None:
         with self._told_plainly(f"The worker of {session_id} cannot be looked at"):
             there = await self._look(session_id, foreign_is_an_error=False)
-        return there.worker if there and there.running else None
+        return there.worker if there and self._counts_as_running(there) else None
 
     async def list_running(self) -> list[RunningWorker]:
         # kept up to date by events: asking for a thousand containers every two seconds would be the larger part
@@ -146,7 +147,10 @@ class DockerRunner:
             for result in results:
                 if isinstance(result, BaseException):
                     log.error("worker_not_stopped", error=str(result))
-        tasks = [task for task in (self._follower, *self._resting.values()) if task]
+        resting = list(self._resting.values())
+        if resting:  # quickly done; cut off in mid-connection they would leave sockets behind
+            await asyncio.wait(resting, timeout=_REST_S)
+        tasks = [task for task in (self._follower, *resting) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -338,6 +342,10 @@ class DockerRunner:
     def _forget(self, entry: _Entry) -> None:
         if self._entries.get(entry.worker.session_id) is entry:
             del self._entries[entry.worker.session_id]
+
+    def _counts_as_running(self, there: Found) -> bool:
+        # one whose end was told is over, even if the engine was quick enough to start it once more
+        return there.running and there.container_id not in self._resting
 
     def _running(self) -> list[RunningWorker]:
         return [entry.worker for entry in self._entries.values() if entry.up]

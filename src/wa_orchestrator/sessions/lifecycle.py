@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError, RunnerUnavailable, SessionNotFound
-from wa_orchestrator.model.proxy import ProxyAddress
+from wa_orchestrator.model.proxy import Proxy, ProxyAddress
 from wa_orchestrator.model.session import Session
 from wa_orchestrator.runners.port import Runner, WorkerLocked, WorkerSpec
 from wa_orchestrator.sessions import folders
@@ -27,6 +28,14 @@ from wa_orchestrator.store.sessions import SessionRequest
 from wa_orchestrator.worker_api.signature import session_secret
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provisioned:
+    """A session that was just made, and the proxy it is on."""
+
+    session: Session
+    proxy: Proxy | None
 
 
 class Lifecycle:
@@ -55,7 +64,7 @@ class Lifecycle:
         rebind: bool = False,
         label: str = "",
         metadata: dict[str, str] | None = None,
-    ) -> Session:
+    ) -> Provisioned:
         """A new session with a running worker, or an error and nothing left of it."""
         request = SessionRequest(
             token=secrets.token_hex(12), maker=self.maker, session_id=session_id, phone=phone, proxy_id=proxy_id,
@@ -69,15 +78,17 @@ class Lifecycle:
             raise
         try:
             await self.carry_out(made.session_id)
+            # everything the answer needs is read before: once confirmed, the session stays, so nothing may fail any more
+            session = await self._store.sessions.get(made.session_id)
+            if session is None:
+                raise SessionNotFound
+            proxy = await self._store.proxies.get(session.proxy_id)
             await self._store.sessions.confirm(made.session_id)
         except BaseException:
             await asyncio.shield(self._undo(made.session_id))
             raise
-        session = await self._store.sessions.get(made.session_id)
-        if session is None:
-            raise SessionNotFound
         log.info("session_provisioned", session_id=made.session_id, proxy_id=made.proxy_id)
-        return session
+        return Provisioned(session=session, proxy=proxy)
 
     async def _undo(self, session_id: str) -> None:
         """Takes a half-made session back; what cannot be done now, the sweep does later."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,9 +11,9 @@ from support.visitor import Visitor, cookie_of, sign_in
 
 
 @pytest.fixture
-async def visitor(plane: ControlPlane) -> AsyncIterator[Visitor]:
+async def visitor(plane: ControlPlane) -> Visitor:
     found = Visitor(plane, cookie_of(await sign_in(plane, API_KEY)))
     token = re.search(r'name="csrf-token" content="([^"]+)"', await found.get("/"))
     assert token
     found.csrf = token[1]
-    yield found
+    return found

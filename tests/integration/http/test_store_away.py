@@ -76,6 +76,23 @@ async def test_a_provisioning_outlives_a_short_absence_of_the_store(own_store: S
         await assert_sound(plane.store)
 
 
+async def test_who_is_told_of_a_failure_has_no_session(own_store: StoreServer, tmp_path: Path) -> None:
+    """The store dies in the very moment in which a session was completed."""
+    async with control_plane(tmp_path / "data", REDIS_URL=own_store.url) as plane:
+        await plane.add_proxies(1)
+        confirm = plane.store.sessions.confirm
+
+        async def confirm_and_die(session_id: str) -> None:
+            await confirm(session_id)
+            own_store.kill()
+
+        plane.store.sessions.confirm = confirm_and_die
+        answer = await plane.call("POST", "/api/sessions/provision", {"sessionId": "shop"})
+        assert (answer.status, answer.json["proxy"]["port"]) == (201, 1), "it was kept, so it must be told"
+        own_store.start()
+        await _until_listed(plane, "shop")
+
+
 async def test_a_slow_store_makes_calls_wait_instead_of_failing(own_store: StoreServer) -> None:
     store = Store(own_store.url, SystemClock())
 

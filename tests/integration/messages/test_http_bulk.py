@@ -53,7 +53,7 @@ async def test_ten_thousand_lines_are_accepted_in_order_with_flat_memory(plane: 
             if expected % 500 == 0:
                 most = max(most, resident_bytes())
     assert expected == MANY
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 45
     assert most - before < 24 << 20, "the whole stream is 30 MB"
     assert await plane.store.connection.call("ZCARD", keys.MESSAGES_ALL()) == MANY
 

@@ -218,6 +218,25 @@ async def test_one_session_of_a_phone_is_not_moved_away_from_the_others(valkey_s
         await valkey_store.sessions.move("a", reason="ORDERED", to_proxy=other)
 
 
+@pytest.mark.parametrize("room", [True, False])
+async def test_a_waiting_session_goes_on_where_its_phone_was_bound_meanwhile(valkey_store: Store, room: bool) -> None:
+    (home,) = await add_proxies(valkey_store, 1)
+    await reserve(valkey_store, session_id="a")
+    await connect(valkey_store, "a", PHONE)
+    await fail_over(valkey_store, home)
+    _, other = await add_proxies(valkey_store, 2)
+    await reserve(valkey_store, session_id="b")
+    await connect(valkey_store, "b", PHONE)
+    assert await valkey_store.sessions.bound_proxy(PHONE) == other, "its own proxy had failed"
+    for _ in range(0 if room else 3):
+        await reserve(valkey_store, proxy_id=other)
+    await valkey_store.proxies.mark(home, ProxyStatus.ACTIVE)
+    assert await valkey_store.sessions.stop_waiting("a") == room
+    session = await look(valkey_store, "a")
+    assert (session.proxy_id, session.waiting_for_proxy) == ((other, False) if room else (home, True))
+    await assert_sound(valkey_store)
+
+
 # connecting -------------------------------------------------------------------------------------------------------
 async def test_a_waiting_session_that_ends_waits_no_more(valkey_store: Store) -> None:
     (only,) = await add_proxies(valkey_store, 1)

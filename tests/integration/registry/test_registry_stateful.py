@@ -170,7 +170,10 @@ class Registry(RuleBasedStateMachine):
             assert session.wanted is Wanted.RUNNING, "an ended session waits for a proxy"
             home = self.run(self.store.proxies.get(session.proxy_id))
             if home and home.status is ProxyStatus.ACTIVE:
-                assert self.run(self.store.sessions.stop_waiting(session_id))
+                resumed = self.run(self.store.sessions.stop_waiting(session_id))
+                bound = self.run(self.store.sessions.bound_proxy(session.phone)) or ""
+                elsewhere = self.run(self.store.proxies.get(bound))
+                assert resumed or (elsewhere and bound != session.proxy_id and len(elsewhere.sessions) == CAP)
             else:
                 self.run(self.store.sessions.move(session_id, reason="PROXY_FAILED", from_proxy=session.proxy_id))
 

@@ -27,6 +27,27 @@ export const receive = async (auth: AuthState, stanza: BinaryNode, options = { a
   return repositoryOf(auth).decryptMessage({ jid: SENDER, type, ciphertext: enc?.content as Uint8Array })
 }
 
+export const GROUP = '123-456@g.us'
+
+/** The same for a group: the sender's key is handed over first, as inside an ordinary message. */
+export const receiveInGroup = async (auth: AuthState, stanza: BinaryNode, key?: Uint8Array): Promise<Uint8Array> => {
+  const repository = repositoryOf(auth)
+  const item = { groupId: GROUP, axolotlSenderKeyDistributionMessage: key ?? null }
+  if (key) await repository.processSenderKeyDistributionMessage({ item, authorJid: SENDER })
+  auth.opened.announce(stanza)
+  const [enc] = stanza.content as BinaryNode[]
+  return repository.decryptGroupMessage({ group: GROUP, authorJid: SENDER, msg: enc?.content as Uint8Array })
+}
+
+export const writeInGroup = async (id: string, message: proto.IMessage): Promise<{ stanza: () => BinaryNode; key: Uint8Array }> => {
+  const sender = repositoryOf(await AuthState.open(newFolder('signal')))
+  const data = encodeWAMessage(message)
+  const { ciphertext, senderKeyDistributionMessage } = await sender.encryptGroupMessage({ group: GROUP, meId: SENDER, data })
+  const attrs = { id, from: GROUP, participant: SENDER, t: '1700000000', type: 'text' }
+  const stanza = (): BinaryNode => ({ tag: 'message', attrs, content: [{ tag: 'enc', attrs: { type: 'skmsg' }, content: Buffer.from(ciphertext) }] })
+  return { stanza, key: senderKeyDistributionMessage }
+}
+
 export interface Conversation {
   /** The receiver's. */
   readonly folder: string
