@@ -181,6 +181,10 @@ async def _open_rooms(
     streams.start("live_events", live)
     streams.start("wake", wake)
     stack.push_async_callback(streams.stop)
+    # before anybody is served: what a dead predecessor left half-made must not be mistaken for what is made now
+    await leadership.try_once()
+    lead.before_serving = False
+    stack.push_async_callback(leadership.close)  # should the next line fail; in the usual order it is closed below
     http = await serve(build_app(rooms, accepts="gateway" in roles), listening)
     stack.push_async_callback(http.end)
     # first told to end: open streams would keep the HTTP side waiting
@@ -194,7 +198,6 @@ async def _open_rooms(
 
     # workers end while the HTTP side still takes their last events
     stack.push_async_callback(close_runner)
-    await leadership.try_once()
     stack.push_async_callback(leadership.close)
     loops.start("leadership", leadership)
     if "dispatcher" in roles:

@@ -226,6 +226,7 @@ class RunnerContract:
         await following.stop("worker_1")
         assert [(e.session_id, e.run_order) for e in told] == [("worker_1", 5)]
         assert intake.types() == ["QR_CODE"]  # it was never restarted
+        await following.close(stop_workers=True)
 
     async def test_workers_that_ended_meanwhile_are_not_adopted(
         self, runner: Runner, new_runner: NewRunner, spec: NewSpec, intake: Intake, steer: Steer, sessions_path: Path

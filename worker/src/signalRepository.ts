@@ -11,17 +11,16 @@ interface Opening {
   readonly ciphertext: Uint8Array
 }
 
+/** One for all sockets: Node never forgets one that was used. */
+const openings = new AsyncLocalStorage<Opening>()
+
 const withTransactions = ({ keys }: SignalAuthState): SignalKeyStoreWithTransaction => {
   if (!('transaction' in keys)) throw new Error('Baileys gave a key store without transactions')
   return keys
 }
 
 /** What a decryption opened is added to its own transaction: ratchet step and text are one record on disk. */
-const recordingKeys = (
-  keys: SignalKeyStoreWithTransaction,
-  opened: Opened,
-  openings: AsyncLocalStorage<Opening>,
-): SignalKeyStoreWithTransaction => ({
+const recordingKeys = (keys: SignalKeyStoreWithTransaction, opened: Opened): SignalKeyStoreWithTransaction => ({
   ...keys,
   transaction: (work, key) => {
     const opening = openings.getStore()
@@ -42,8 +41,7 @@ const recordingKeys = (
  */
 export const durableSignalRepository = (opened: Opened): MakeRepository => (auth, logger, pnToLid) => {
   const outside = AsyncLocalStorage.snapshot()
-  const openings = new AsyncLocalStorage<Opening>()
-  const keys = recordingKeys(withTransactions(auth), opened, openings)
+  const keys = recordingKeys(withTransactions(auth), opened)
   const repository = DEFAULT_CONNECTION_CONFIG.makeSignalRepository({ ...auth, keys }, logger, pnToLid)
   const open = async (opening: Opening, decrypt: () => Promise<Uint8Array>): Promise<Uint8Array> =>
     opened.lookUp(opening.ciphertext) ?? outside(() => openings.run(opening, decrypt))

@@ -12,6 +12,7 @@ import uvloop
 
 from wa_orchestrator.app import Running, running_server
 from wa_orchestrator.cli.options import options_of
+from wa_orchestrator.errors import SettingsError
 from wa_orchestrator.garbage import calm_collector
 from wa_orchestrator.installation import write_private
 from wa_orchestrator.logs import configure_logs
@@ -46,7 +47,10 @@ def up(
     configure_logs(level=settings.log_level, as_json=settings.log_format == "json")
     if ready_file:
         ready_file.unlink(missing_ok=True)
-    proxies = int(environ.get("SIMULATOR_PROXIES", "").strip() or 5)
+    given = environ.get("SIMULATOR_PROXIES", "").strip() or "5"
+    if not given.isascii() or not given.isdigit() or int(given) > 500:
+        raise SettingsError(f"SIMULATOR_PROXIES must be a whole number up to 500, not {given!r}.")
+    proxies = int(given)
     uvloop.run(_serve(settings, simulate=simulate, simulator_proxies=proxies, ready_file=ready_file, roles=wanted))
 
 

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from wa_orchestrator.dashboard.people import People, Person
 from wa_orchestrator.dashboard.rendering import Rendering, page_headers
-from wa_orchestrator.errors import OrchestratorError, Unauthorized
+from wa_orchestrator.errors import OrchestratorError, Unauthorized, Unavailable
 from wa_orchestrator.http.asgi import header_map
 
 View = Callable[[Request, Person], Awaitable[dict[str, Any]]]
@@ -31,16 +31,17 @@ class GuardedPages:
 
         def register(view: View) -> View:
             async def answer(request: Request) -> Response:
-                person = await self._people.who(header_map(request.scope))
+                try:
+                    person = await self._people.who(header_map(request.scope))
+                except Unavailable as error:
+                    return self._rendering.page(request, "away.html", person=None, status=error.status)
                 if person is None:
                     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                     return RedirectResponse(f"/sign-in?next={quote(here)}", 307, headers=page_headers())
                 try:
                     values = await view(request, person)
                 except OrchestratorError as error:
-                    return self._rendering.page(
-                        request, "error.html", person=person, status=error.status, error=error, missing=error.status
-                    )
+                    return self._rendering.page(request, "error.html", person=person, status=error.status, error=error)
                 return self._rendering.page(request, template, person=person, **values)
 
             self.router.get(path, name=path)(answer)

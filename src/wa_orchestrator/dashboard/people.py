@@ -18,6 +18,7 @@ from wa_orchestrator.dashboard.tokens import Signer
 from wa_orchestrator.errors import CsrfFailed, TooManySignIns, Unauthorized
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store
+from wa_orchestrator.store.users import User
 
 log = structlog.get_logger()
 
@@ -57,21 +58,22 @@ class People:
         """The cookie's value; raises Unauthorized, or TooManySignIns before the password is even looked at."""
         if wait_s := await self._store.users.count_try(_network(address)):
             raise TooManySignIns(retry_after_s=wait_s)
-        generation = await (self._by_password(name, password) if name else self._by_key(password))
+        user = await self._store.users.get(name) if name else None
+        generation = await self._by_password(user, password) if name else self._by_key(password)
         if not generation:
-            log.warning("sign_in_refused", user=name[:64], address=address)
+            # an unknown name is not logged: people write passwords into the wrong field
+            log.warning("sign_in_refused", user=user.name if user else "", address=address)
             raise Unauthorized("The name, the password or the API key is wrong.")
         await self._store.users.forget_tries(_network(address))
         log.info("signed_in", user=name, address=address)
         ticket = {"id": secrets.token_hex(16), "name": name, "generation": generation}
         return self._tickets.seal(ticket, ends_at=self._clock.now_ms() + self._settings.sign_in_hours * _HOUR_MS)
 
-    async def _by_key(self, key: str) -> str:
-        good = hmac.compare_digest(key.encode("utf-8", "replace"), self._settings.api_key.encode())
-        return self._key_generation if good else ""
+    def _by_key(self, key: str) -> str:
+        given, own = key.encode("utf-8", "replace"), self._settings.api_key.encode()
+        return self._key_generation if own and hmac.compare_digest(given, own) else ""
 
-    async def _by_password(self, name: str, password: str) -> str:
-        user = await self._store.users.get(name)
+    async def _by_password(self, user: User | None, password: str) -> str:
         # an unknown name takes as long as a wrong password: names cannot be found out
         kept = user.password_hash if user else _nobody()
         good = await asyncio.to_thread(passwords.matches, password, kept)

@@ -84,7 +84,7 @@ def sessions_router(rooms: Rooms) -> APIRouter:
             session_id=made.session.session_id,
             status=Status.PENDING,  # as it was made; a quick worker may be further by now
             proxy=views.proxy_ref(made.proxy),
-            created_at=views.iso(made.session.created_at) or "",
+            created_at=iso(made.session.created_at) or "",
         )
 
     @router.get("/sessions", summary="List sessions")

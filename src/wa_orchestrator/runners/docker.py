@@ -125,7 +125,7 @@ class DockerRunner:
                 if there is None:
                     self._lost(session_id)
                     return
-                if there.running:
+                if self._counts_as_running(there):
                     await self._end(self._enter(there), timeout_s)
                 await self._remove(there.container_id)
 
@@ -258,7 +258,8 @@ class DockerRunner:
             async with gate:
                 return await self._show(container.id)
 
-        seen = [there for there in await asyncio.gather(*map(look, listed)) if there and there.running]
+        looked = await asyncio.gather(*map(look, listed))
+        seen = [there for there in looked if there and self._counts_as_running(there)]
         running = {there.container_id for there in seen}
         for entry in list(self._entries.values()):
             if entry.up and entry.container_id not in running:

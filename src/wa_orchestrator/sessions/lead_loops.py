@@ -15,13 +15,15 @@ class LeadLoops:
         self._runner = runner
         self._lifecycle = lifecycle
         self._running = Services()
+        # our own half-made sessions are a dead predecessor's only until we serve; later they may be under way here
+        self.before_serving = True
         self.adopted = 0
         self.removed = 0
 
     async def begin(self) -> None:
         """First the running workers are found, so that none is started a second time."""
         self.adopted = len(await self._runner.open())
-        self.removed = len(await self._lifecycle.sweep_half_made(own=True))
+        self.removed = len(await self._lifecycle.sweep_half_made(own=self.before_serving))
         for name, loop in self._loops.items():
             self._running.start(name, loop)
 

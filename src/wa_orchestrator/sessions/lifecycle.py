@@ -78,7 +78,7 @@ class Lifecycle:
             raise
         try:
             await self.carry_out(made.session_id)
-            # everything the answer needs is read before: once confirmed, the session stays, so nothing may fail any more
+            # all that the answer needs is read before: once confirmed, the session stays, so nothing may fail any more
             session = await self._store.sessions.get(made.session_id)
             if session is None:
                 raise SessionNotFound

@@ -9,6 +9,7 @@ import pytest
 from support.control_plane import API_KEY, ControlPlane
 from support.visitor import Visitor, cookie_of, sign_in
 from wa_orchestrator.dashboard import passwords
+from wa_orchestrator.errors import StoreUnavailable
 from wa_orchestrator.store.users import User
 
 
@@ -123,3 +124,20 @@ async def test_who_sent_a_message_is_kept(visitor: Visitor, plane: ControlPlane)
     assert answer.status == 202
     record = await plane.store.messages.get(answer.json["messageId"])
     assert record["by"] == "dashboard"
+
+
+async def test_a_store_that_is_away_is_told_on_a_page(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object) -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(visitor.plane.store.connection, "call", away)
+    answer = await visitor.call("GET", "/")
+    assert answer.status == 503
+    assert b"<h1>Back in a moment" in answer.body
+
+
+async def test_what_was_written_into_the_name_field_is_not_logged(
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await sign_in(plane, "x", name="my-secret-password")
+    assert "my-secret-password" not in capsys.readouterr().out

@@ -75,7 +75,7 @@ function axes() {
   const font = "12px system-ui, sans-serif";
   const base = { stroke: colour("--muted"), grid, ticks: { show: false }, font };
   return [
-    { ...base, grid: { show: false }, values: (_, at) => at.map((s) => new Date(s * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })) },
+    { ...base, size: 30, grid: { show: false }, values: (_, at) => at.map((s) => new Date(s * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })) },
     { ...base, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] },
   ];
 }
@@ -99,9 +99,11 @@ function draw(id, lines, values) {
 function drawAll() {
   if (!data) return;
   const accent = colour("--accent");
+  // a line along zero would say nothing, in red
+  const failed = data.failed.map((n, i, all) => (n || all[i - 1] || all[i + 1] ? n : null));
   draw("chart-messages", [
     line(colour("--line-strong"), { dash: [2, 4], width: 1.5 }), line(accent, { fill: colour("--accent-soft") }), line(colour("--bad"), { dash: [6, 4] }),
-  ], [data.at, data.accepted, data.sent, data.failed]);
+  ], [data.at, data.accepted, data.sent, failed]);
   draw("chart-sessions", [
     line(colour("--line-strong"), { dash: [2, 4], width: 1.5 }), line(accent, { fill: colour("--accent-soft"), spanGaps: false }),
   ], [data.at, data.total, data.connected]);
