@@ -1,7 +1,6 @@
 /** Puts our storing before Baileys' handling of a stanza: it acknowledges as soon as it has handled it. */
 import type { EventEmitter } from 'node:events'
 import type { BinaryNode } from 'baileys'
-import { withTimeout } from './clock.ts'
 
 type Handler = (node: BinaryNode) => unknown
 
@@ -15,6 +14,16 @@ export interface StoreFirstOptions {
   readonly giveUpMs?: number
 }
 
+const inTime = (work: Promise<void>, ms: number): Promise<boolean> =>
+  new Promise(resolve => {
+    const end = (done: boolean): void => {
+      clearTimeout(timer)
+      resolve(done)
+    }
+    const timer = setTimeout(end, ms, false)
+    work.then(() => end(true), () => end(false))
+  })
+
 /** Nothing else waits for it: a slow disk holds back these acknowledgements and nothing more. Order is kept. */
 export const storeFirst = (ws: EventEmitter, event: string, options: StoreFirstOptions): void => {
   const handlers = ws.listeners(event) as Handler[]
@@ -25,7 +34,7 @@ export const storeFirst = (ws: EventEmitter, event: string, options: StoreFirstO
     const storing = options.store(node)
     if (storing === undefined) return void handle(node)
     // The time runs from now on for each, so a full queue does not add up.
-    const stored = withTimeout(storing, options.giveUpMs ?? GIVE_UP_MS, 'not stored in time').then(() => true, () => false)
+    const stored = inTime(storing, options.giveUpMs ?? GIVE_UP_MS)
     tail = tail.then(async () => {
       // Not awaited: handling may take long, and Baileys keeps its own order.
       if (await stored) void handle(node)
