@@ -57,6 +57,7 @@ class Reconciler:
         self.wake = asyncio.Event()
         self._crashes: dict[str, int] = {}
         self._exit_codes: dict[str, int | None] = {}
+        self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
         self._next_housekeeping = 0.0
         runner.on_exit(self._worker_ended)
@@ -149,8 +150,11 @@ class Reconciler:
         try:
             await self._lifecycle.ensure(session_id)
         except (OrchestratorError, OSError) as error:
-            # one session's trouble (its folder's, too) must not keep the others waiting
-            crashes = self._crashes.get(session_id, 0) + 1
-            self._crashes[session_id] = crashes
-            self._not_before[session_id] = time.monotonic() + pause_before_restart_s(crashes + 1)
+            # One session's trouble (its folder's, too) must not keep the others waiting. It is not a crash: an engine
+            # or a disk that is away for some minutes must not end sessions as a crash loop.
+            failures = self._failures.get(session_id, 0) + 1
+            self._failures[session_id] = failures
+            self._not_before[session_id] = time.monotonic() + pause_before_restart_s(failures + 1)
             log.warning("session_not_reconciled", session_id=session_id, error=str(error))
+        else:
+            self._failures.pop(session_id, None)
