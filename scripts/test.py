@@ -41,7 +41,7 @@ def warn_without_browser(title: str) -> None:
 
 def main() -> None:
     began = time.monotonic()
-    env = {**os.environ, "PYTHONPATH": "", "FORCE_COLOR": "0"}
+    env = {**os.environ, "PYTHONPATH": ""}
     for title, command in STEPS:
         print(f"\n== {title}", flush=True)
         warn_without_browser(title)

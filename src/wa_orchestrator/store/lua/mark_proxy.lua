@@ -21,4 +21,16 @@ end
 refresh_proxy(A.id)
 local sessions = redis.call('SMEMBERS', K.proxy_sessions(A.id))
 table.sort(sessions)
+-- It was bad and was not left in time, while its phones found another proxy: two exit addresses for one phone must not be,
+-- so these sessions wait until they are moved to where their phone belongs now.
+if A.status == 'active' and was ~= 'active' then
+  for _, id in ipairs(sessions) do
+    local phone = session_get(id, 'phone')
+    local own = phone ~= '' and redis.call('GET', K.phone_proxy(phone))
+    if own and own ~= A.id and session_get(id, 'jid') ~= '' and session_get(id, 'wanted') == 'running' then
+      redis.call('SADD', K.sessions_waiting(), id)
+      move_to(id, 'disconnected', 'PHONE_ON_OTHER_PROXY')
+    end
+  end
+end
 return reply({was = was, status = A.status, sessions = sessions})
