@@ -129,7 +129,8 @@ async def test_provisions_deletes_failovers_and_scans_at_once_leave_the_registry
 
 
 async def test_a_store_that_is_killed_in_the_middle_leaks_nothing(registry: Store, own_store: StoreServer) -> None:
-    processes = await start(3, own_store.url, "1{}", "25")
+    # long enough to outlast three kills on a fast machine, too
+    processes = await start(3, own_store.url, "1{}", "120")
     killed = 0
     while any(process.returncode is None for process in processes) and killed < 3:
         await asyncio.sleep(0.3)
