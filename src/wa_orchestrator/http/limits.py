@@ -43,7 +43,13 @@ def limits_router(rooms: Rooms) -> APIRouter:
     async def replan(session_id: str) -> None:
         session = await look.known(session_id)
         if session.phone:
-            await rooms.store.lanes.replan(session.phone)
+            await replan_lane(session.phone)
+
+    async def replan_lane(phone: str) -> None:
+        # marked first, so that no dispatcher writes an older plan over it; then planned here and now: what is sent
+        # right after this answer is judged by the new limits
+        await rooms.store.lanes.replan(phone)
+        await rooms.planner.plan(phone)
 
     @router.get("/sessions/{session_id}/limits", summary="A session's limits and where each comes from")
     async def get_limits(session_id: str) -> dict[str, Any]:
@@ -85,6 +91,6 @@ def limits_router(rooms: Rooms) -> APIRouter:
 
     async def replan_all() -> None:
         for phone in {s.phone for s in await rooms.store.sessions.all() if s.phone}:
-            await rooms.store.lanes.replan(phone)
+            await replan_lane(phone)
 
     return router
