@@ -55,12 +55,13 @@ def scan_link_router(rooms: Rooms, links: ScanLinks, rendering: Rendering) -> AP
     async def stream(token: str) -> StreamingResponse:
         """Says only that something changed; what, the page asks with its link."""
         session = await links.session_of(token)
-        return StreamingResponse(_changes(rooms, session.session_id), media_type="text/event-stream")
+        place = await rooms.live.place(None)
+        return StreamingResponse(_changes(rooms, session.session_id, place), media_type="text/event-stream")
 
     return router
 
 
-async def _changes(rooms: Rooms, session_id: str) -> AsyncIterator[bytes]:
+async def _changes(rooms: Rooms, session_id: str, after: int) -> AsyncIterator[bytes]:
     yield b"data: {}\n\n"
-    async for entry in rooms.live.follow(after=None, session_id=session_id):
+    async for entry in rooms.live.follow(after=after, session_id=session_id):
         yield b": still here\n\n" if entry is None else b"id: %d\ndata: {}\n\n" % entry.number

@@ -39,6 +39,7 @@ class LiveEvents:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._listeners: set[Listener] = set()
+        self._reading = asyncio.Event()
         self.closing = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -52,6 +53,7 @@ class LiveEvents:
                     # the store was emptied and numbers begin again, from its end.
                     number = last if number is None or number > last else number
                     sure = True
+                    self._reading.set()
                 reading = self._store.journal.wait_after(number, limit=_BATCH, wait_ms=_BLOCK_MS)
                 entries = await unless_stopped(stop, reading) or []
             except asyncio.CancelledError:
@@ -82,12 +84,18 @@ class LiveEvents:
         finally:
             self._listeners.discard(listener)
 
+    async def place(self, after: int | None) -> int:
+        """Where a listener begins: after its number, or from now on. Asked before it is told that it is connected."""
+        return after if after is not None else await self._store.journal.last_number()
+
     async def follow(
-        self, *, after: int | None, session_id: str = "", idle_s: float = 15.0
+        self, *, after: int, session_id: str = "", idle_s: float = 15.0
     ) -> AsyncIterator[JournalEntry | None]:
-        """Entries after a number (or from now on), without a gap; None when nothing came for `idle_s`."""
+        """Entries after a number, without a gap; None when nothing came for `idle_s`."""
+        last = after
         with self.listen() as listener:
-            last = after if after is not None else await self._store.journal.last_number()
+            # from here on what is new comes into the queue; before that, it is in the journal
+            await unless_stopped(self.closing, self._reading.wait())
             # what is in the journal already; live entries wait in the queue meanwhile
             while True:
                 entries = await self._store.journal.after(last, limit=_BATCH)

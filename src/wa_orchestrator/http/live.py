@@ -31,7 +31,8 @@ def sse_router(rooms: Rooms) -> APIRouter:
         """One event per line; `id` is its number, so a browser resumes by itself (Last-Event-ID)."""
         last = request.headers.get("last-event-id", "")
         start = _number(last) if _number(last) is not None else after
-        return StreamingResponse(_lines(rooms, start, session_id), media_type="text/event-stream")
+        place = await rooms.live.place(start)
+        return StreamingResponse(_lines(rooms, place, session_id), media_type="text/event-stream")
 
     return router
 
@@ -41,7 +42,7 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-async def _lines(rooms: Rooms, after: int | None, session_id: str) -> AsyncIterator[bytes]:
+async def _lines(rooms: Rooms, after: int, session_id: str) -> AsyncIterator[bytes]:
     yield b": connected\n\n"
     async for entry in rooms.live.follow(after=after, session_id=session_id):
         if entry is None:
@@ -102,6 +103,7 @@ async def _greet(socket: WebSocket, rooms: Rooms) -> tuple[int | None, str]:
 
 
 async def _push(socket: WebSocket, rooms: Rooms, after: int | None, session_id: str) -> None:
+    place = await rooms.live.place(after)
     await socket.send_text('{"type":"hello"}')
-    async for entry in rooms.live.follow(after=after, session_id=session_id):
+    async for entry in rooms.live.follow(after=place, session_id=session_id):
         await socket.send_text(msgspec.json.encode(entry.view()).decode() if entry else '{"type":"still_here"}')

@@ -159,6 +159,32 @@ async def test_the_first_event_of_all_is_not_missed_though_the_store_was_away(tm
         server.stop()
 
 
+async def test_what_happens_right_after_the_greeting_is_told(plane: ControlPlane, stream: Any) -> None:
+    """Who was told it is connected misses nothing, however soon the next event comes."""
+    for number in range(20):
+        async with stream(plane) as following:
+            await plane.store.proxies.add(ProxyAddress("proxy.example", 1080 + number))
+            assert (await following())["type"] == "proxy.added"
+
+
+async def test_what_happens_before_the_reader_found_its_place_is_told(valkey_store: Store) -> None:
+    store, stop = valkey_store, asyncio.Event()
+    live = LiveEvents(store)
+    following = live.follow(after=await live.place(None))
+    reading = asyncio.ensure_future(anext(following))
+    await asyncio.sleep(0.05)
+    await store.proxies.add(ProxyAddress("proxy.example", 1080))
+    running = asyncio.create_task(live.run(stop))
+    try:
+        entry = await asyncio.wait_for(reading, PATIENCE_S)
+        assert entry
+        assert entry.type == "proxy.added"
+    finally:
+        await following.aclose()  # type: ignore[attr-defined]
+        stop.set()
+        await running
+
+
 # who may listen -----------------------------------------------------------------------------------------------------
 _STRANGERS: list[tuple[dict[str, str], str | None]] = [
     ({"X-Api-Key": "wrong"}, None),
@@ -205,7 +231,7 @@ async def test_a_listener_that_is_too_slow_is_cut_off_and_can_resume(
     monkeypatch.setattr("wa_orchestrator.events.live._LONGEST_QUEUE", 5)
     live = plane.server.rooms.live
     got: list[int] = []
-    following = live.follow(after=None)
+    following = live.follow(after=await live.place(None))
     reading = asyncio.ensure_future(anext(following))
     await asyncio.sleep(0.1)
     await plane.add_proxies(1)
