@@ -34,9 +34,10 @@ def _write_pid_file(pid_file: str) -> None:
 
 
 def _usual_signals() -> None:
-    # Python ignores these two for itself, and what is ignored stays so across exec
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    # Python ignores two for itself, `nohup` another one, and what is ignored stays so across exec
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
