@@ -1,4 +1,4 @@
-"""`python -m benchmarks [gateway bulk dispatcher claims workers end_to_end dashboard]`: all parts, or those named."""
+"""`python -m benchmarks [PART …]`: all parts, or those named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import uvloop
 from benchmarks import report as reports
 from wa_orchestrator.logs import configure_logs
 
-PARTS = ("gateway", "bulk", "dispatcher", "claims", "workers", "end_to_end", "dashboard")
+PARTS = ("gateway", "bulk", "dispatcher", "claims", "idle", "workers", "end_to_end", "dashboard")
 
 
 async def _run(part: str) -> reports.Report:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 import sys
 import time
@@ -13,14 +12,14 @@ from pathlib import Path
 
 from benchmarks.machine import CpuMeter
 from benchmarks.report import Report, quantile
-from benchmarks.world import WEBHOOK_SECRET, Running, World, add_senders, await_file, plan, process, session_id, world
+from benchmarks.wire import Wire, bare_request, place
+from benchmarks.world import Running, World, add_senders, await_file, plan, process, session_id, world
 from wa_orchestrator.clock import SystemClock
 from wa_orchestrator.store import keys
 from wa_orchestrator.store.messages import NewMessage
-from wa_orchestrator.worker_api.signature import session_secret, sign
 
 _WORKERS = 1_000
-_WAIT_MS = 25_000  # as the worker asks (CLAIM_WAIT_MS)
+_WAIT_MS = 55_000  # as the worker asks (CLAIM_WAIT_MS)
 _IDLE_S = 12.0
 _WAKES = 400
 _ROOT = Path(__file__).resolve().parent.parent
@@ -29,11 +28,9 @@ _ROOT = Path(__file__).resolve().parent.parent
 class _Worker:
     """One worker's connection: asks, waits, asks again."""
 
-    def __init__(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, number: int, wire: Wire) -> None:
         self.session_id = session_id(number)
-        self._secret = session_secret(WEBHOOK_SECRET, self.session_id)
-        self._reader = reader
-        self._writer = writer
+        self._wire = wire
         self._answered: asyncio.Future[float] | None = None
         self.empty_answers = 0
         self.last = ""
@@ -42,7 +39,7 @@ class _Worker:
         wait_ms = first_wait_ms
         path = f"/api/worker/sessions/{self.session_id}/outbox/claim"
         while True:
-            answer = await self._ask(path, {"max": 1, "waitMs": wait_ms})
+            answer = await self._wire.post(path, {"max": 1, "waitMs": wait_ms})
             if answer["messages"]:
                 self.last = answer["messages"][0]["messageId"]
             else:
@@ -59,24 +56,8 @@ class _Worker:
         assert self._answered
         return await asyncio.wait_for(self._answered, 5)
 
-    async def _ask(self, path: str, body: object) -> dict[str, list[dict[str, str]]]:
-        raw = json.dumps(body).encode()
-        stamp = str(SystemClock().now_ms())
-        head = (f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-                f"x-webhook-timestamp: {stamp}\r\nx-webhook-signature: sha256={sign(self._secret, stamp, raw)}\r\n"
-                f"content-length: {len(raw)}\r\n\r\n")  # fmt: skip
-        self._writer.write(head.encode() + raw)
-        found: dict[str, list[dict[str, str]]] = json.loads(await _body(self._reader))
-        return found
-
     def close(self) -> None:
-        self._writer.close()
-
-
-async def _body(reader: asyncio.StreamReader) -> bytes:
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-    return await reader.readexactly(length)
+        self._wire.close()
 
 
 @contextlib.contextmanager
@@ -146,28 +127,21 @@ async def _share(server: Running, here: World, seconds: float) -> tuple[float, f
 
 async def _bare_share(server: Running, here: World, seconds: float) -> tuple[float, float]:
     """The same number of requests as a thousand waiting workers make, answered without any work."""
-    host, port = server.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(*place(server.url))
     measured = asyncio.create_task(_share(server, here, seconds))
     while not measured.done():
-        await _bare_request(reader, writer)
+        await bare_request(reader, writer)
         await asyncio.sleep(_WAIT_MS / 1000 / _WORKERS)
     writer.close()
     return await measured
 
 
-async def _bare_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
-    await _body(reader)
-
-
 async def _connect(server: Running) -> tuple[list[_Worker], list[asyncio.Task[None]]]:
-    host, port = server.url.removeprefix("http://").split(":")
     chance = random.Random(1)  # noqa: S311 - not a secret
     workers: list[_Worker] = []
     tasks: list[asyncio.Task[None]] = []
     for number in range(_WORKERS):
-        workers.append(_Worker(number, *await asyncio.open_connection(host, int(port))))
+        workers.append(_Worker(number, await Wire.open(session_id(number), server.url)))
         # the first wait is cut short at random, so that they ask again spread over the time
         tasks.append(asyncio.create_task(workers[-1].run(chance.randrange(3_000, _WAIT_MS))))
     return workers, tasks
@@ -175,8 +149,7 @@ async def _connect(server: Running) -> tuple[list[_Worker], list[asyncio.Task[No
 
 async def _wakes(here: World, server: Running, workers: list[_Worker]) -> tuple[list[float], list[float], list[float]]:
     """Milliseconds, in turns: from a hint to an empty answer, from a move to the message, of a bare request."""
-    host, port = server.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(*place(server.url))
     chance = random.Random(2)  # noqa: S311 - not a secret
     hints: list[float] = []
     wakes: list[float] = []
@@ -194,7 +167,7 @@ async def _wakes(here: World, server: Running, workers: list[_Worker]) -> tuple[
         wakes.append((await worker.answered() - began) * 1000)
         await here.store.outbox.ack(worker.last, session_id=worker.session_id, sent_at=SystemClock().now_ms())
         began = time.perf_counter()
-        await _bare_request(reader, writer)
+        await bare_request(reader, writer)
         trips.append((time.perf_counter() - began) * 1000)
     writer.close()
     return hints, wakes, trips

@@ -177,6 +177,6 @@ export const readSettings = (env: Env): Settings => {
     reconnectMaxMs: number(env, 'RECONNECT_MAX_MS', 60_000, 1),
     maxMediaBytes: number(env, 'MAX_MEDIA_BYTES', 64 * 1024 * 1024, 1),
     spoolMaxBytes: number(env, 'SPOOL_MAX_BYTES', 64 * 1024 * 1024, 1024),
-    claimWaitMs: Math.min(30_000, number(env, 'CLAIM_WAIT_MS', 25_000)),
+    claimWaitMs: Math.min(60_000, number(env, 'CLAIM_WAIT_MS', 55_000)),
   })
 }

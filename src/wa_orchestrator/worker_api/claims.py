@@ -13,7 +13,7 @@ from wa_orchestrator.store import Store
 from wa_orchestrator.worker_api.malformed import malformed
 from wa_orchestrator.worker_api.wake import Wake
 
-_LONGEST_WAIT_MS = 30_000
+_LONGEST_WAIT_MS = 60_000
 _LONGEST_LIST = 1000
 Gone = Callable[[], Coroutine[Any, Any, None]]
 
@@ -65,7 +65,7 @@ class Claims:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidJson from None
         if not 0 <= request.wait_ms <= _LONGEST_WAIT_MS:
-            raise InvalidBody("waitMs is 0 to 30000.", details={"field": "waitMs"})
+            raise InvalidBody("waitMs is 0 to 60000.", details={"field": "waitMs"})
         if not 0 <= request.max <= _LONGEST_LIST:
             raise InvalidBody("max is 0 to 1000.", details={"field": "max"})
         return request

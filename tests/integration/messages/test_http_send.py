@@ -200,7 +200,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("nack", {"messageId": "m", "token": "x", "error": {"code": "A"}}, "token"),
     ("nack", {"messageId": "m", "token": 1, "error": {"code": "A"}, "retryAfterMs": -1}, "retryAfterMs"),
     ("claim", {"max": 2000}, "max"),
-    ("claim", {"waitMs": 60_000}, "waitMs"),
+    ("claim", {"waitMs": 60_001}, "waitMs"),
 ]
 
 
