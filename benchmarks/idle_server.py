@@ -57,7 +57,7 @@ def _pretended(_settings: Settings, **_: object) -> Runner:
 async def main() -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    app.chosen_runner = _pretended  # type: ignore[assignment]
+    vars(app)["chosen_runner"] = _pretended
     async with app.running_server(load_settings(os.environ, port=0)) as server:
         Path(os.environ["READY_FILE"]).write_text(server.ready_file(), encoding="utf-8")
         await stop.wait()

@@ -9,7 +9,6 @@ import structlog
 from wa_orchestrator.background import repeat
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError
-from wa_orchestrator.model.proxy import Proxy
 from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store
@@ -18,6 +17,7 @@ log = structlog.get_logger()
 
 _LOOK_EVERY_S = 1.0
 _AT_ONCE = 20
+_MOST = 500  # of one look; the rest comes with the next
 
 
 class ProxyHealth:
@@ -32,15 +32,14 @@ class ProxyHealth:
         await repeat(self.run_once, stop, every_s=_LOOK_EVERY_S, name="proxy_health")
 
     async def run_once(self) -> None:
-        now = self._clock.now_ms()
-        due = [proxy for proxy in await self._store.proxies.all() if proxy.next_check_at <= now]
-        await asyncio.gather(*(self._check(proxy) for proxy in due))
+        due = await self._store.proxies.due(most=_MOST)
+        await asyncio.gather(*(self._check(proxy_id) for proxy_id in due))
         if due:
             await self._pool.go_on_draining()
 
-    async def _check(self, proxy: Proxy) -> None:
+    async def _check(self, proxy_id: str) -> None:
         async with self._slots:
             try:
-                await self._pool.check(proxy.proxy_id, bad_after=self._settings.proxy_bad_after)
+                await self._pool.probe(proxy_id, bad_after=self._settings.proxy_bad_after)
             except OrchestratorError as error:
-                log.warning("proxy_check_failed", proxy_id=proxy.proxy_id, code=error.code)
+                log.warning("proxy_check_failed", proxy_id=proxy_id, code=error.code)

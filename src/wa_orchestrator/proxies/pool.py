@@ -37,6 +37,13 @@ class ProxyPool:
 
     async def check(self, proxy_id: str, *, bad_after: int = 1) -> tuple[Proxy, ProbeResult]:
         """Probes the proxy now and writes the verdict; sessions of one that turns bad are moved."""
+        result = await self.probe(proxy_id, bad_after=bad_after)
+        again = await self._store.proxies.get(proxy_id)
+        if again is None:
+            raise ProxyNotFound(details={"proxy": proxy_id})
+        return again, result
+
+    async def probe(self, proxy_id: str, *, bad_after: int) -> ProbeResult:
         proxy = await self._store.proxies.get(proxy_id)
         if proxy is None:
             raise ProxyNotFound(details={"proxy": proxy_id})
@@ -48,10 +55,7 @@ class ProxyPool:
             timeout_s=self._settings.proxy_timeout_ms / 1000,
         )
         await self._write(proxy, result, bad_after=bad_after)
-        again = await self._store.proxies.get(proxy_id)
-        if again is None:
-            raise ProxyNotFound(details={"proxy": proxy_id})
-        return again, result
+        return result
 
     async def _write(self, proxy: Proxy, result: ProbeResult, *, bad_after: int) -> None:
         failures = failures_after(proxy.failures, result)
@@ -147,6 +151,5 @@ class ProxyPool:
 
     async def go_on_draining(self) -> None:
         """Proxies that could not be emptied at once: a slot may be free elsewhere by now."""
-        for proxy in await self._store.proxies.all():
-            if proxy.draining:
-                await self.remove(proxy.proxy_id, drain=True)
+        for proxy_id in await self._store.proxies.draining():
+            await self.remove(proxy_id, drain=True)

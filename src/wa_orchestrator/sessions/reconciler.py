@@ -11,8 +11,8 @@ from wa_orchestrator.background import repeat
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError
 from wa_orchestrator.gateway.media import MediaStore
-from wa_orchestrator.model.session import Session, Status
-from wa_orchestrator.runners.port import Runner, RunningWorker, WorkerExit
+from wa_orchestrator.model.session import Status
+from wa_orchestrator.runners.port import Runner, WorkerExit
 from wa_orchestrator.sessions import folders
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.sessions.plan import Step, next_step
@@ -60,6 +60,9 @@ class Reconciler:
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
         self._next_housekeeping = 0.0
+        self._next_full_look = 0.0
+        self._seen: frozenset[str] = frozenset()
+        self._unfinished: set[str] = set()
         runner.on_exit(self._worker_ended)
 
     def _worker_ended(self, ended: WorkerExit) -> None:
@@ -72,6 +75,7 @@ class Reconciler:
 
     async def run(self, stop: asyncio.Event) -> None:
         every_s = self._settings.provisioning_interval_ms / 1000
+        self._next_full_look = 0.0  # whoever leads now begins with everything
         await repeat(self.run_once, stop, every_s=every_s, name="reconciler", wake=self.wake)
 
     async def run_once(self) -> None:
@@ -95,9 +99,13 @@ class Reconciler:
     async def _reconcile(self) -> None:
         running = {worker.session_id: worker for worker in await self._runner.list_running()}
         # read after the workers: a session made meanwhile has a worker we do not know, never the other way round
-        sessions = await self._store.sessions.all()
+        suspects, starting = await self._suspects(frozenset(running))
+        waiting = await self._store.sessions.waiting()
+        sessions = await self._store.sessions.many(sorted(suspects), waiting=waiting)
         half_made = await self._store.sessions.unconfirmed()
-        starts = self._settings.start_budget - self._still_starting(sessions, running)
+        # a cold start costs about a CPU second; five hundred at once would starve each other
+        starts = self._settings.start_budget - starting
+        self._unfinished = set()
         for session in sessions:
             session_id = session.session_id
             if session_id in half_made:
@@ -108,6 +116,7 @@ class Reconciler:
             step = next_step(session, worker)
             if step is Step.NOTHING:
                 continue
+            self._unfinished.add(session_id)  # whatever becomes of it: the next look sees whether it is settled
             if step is Step.START:
                 if session.status in _SAYS_IT_LIVES:
                     await self._store.sessions.begin_run(session_id, reason="WORKER_DIED")
@@ -122,19 +131,24 @@ class Reconciler:
                     await self._store.sessions.count_restart(session_id)
             await self._ensure(session_id)
         known = {session.session_id for session in sessions}
-        for session_id in running.keys() - known - half_made:
+        for session_id in (running.keys() & suspects) - known - half_made:
             log.warning("unknown_worker_stopped", session_id=session_id)
             await self._ensure(session_id)
 
-    def _still_starting(self, sessions: list[Session], running: dict[str, RunningWorker]) -> int:
-        """A cold start costs about a CPU second; five hundred at once would starve each other."""
-        now = self._clock.now_ms()
-        return sum(
-            session.session_id in running
-            and session.status in {Status.PENDING, Status.RECONNECTING}
-            and now - (session.started_at or 0) < _STARTING_MS
-            for session in sessions
-        )
+    async def _suspects(self, running: frozenset[str]) -> tuple[set[str], int]:
+        """Sessions to look at, and how many workers are just starting.
+
+        Thousands that run as they should cost next to nothing: looked at are those the store knows to be unsettled,
+        those whose worker came or went, and those with a trouble we remember. Now and then all of them, to be sure.
+        """
+        suspects, starting = await self._store.sessions.unsettled(starting_ms=_STARTING_MS)
+        suspects |= running ^ self._seen
+        suspects |= self._unfinished | self._crashes.keys() | self._failures.keys()
+        if time.monotonic() >= self._next_full_look:
+            self._next_full_look = time.monotonic() + self._settings.monitor_interval_ms / 1000
+            suspects |= running | set(await self._store.sessions.all_ids())
+        self._seen = running
+        return suspects, starting
 
     def _hopeless(self, session_id: str) -> str:
         """Why starting it again makes no sense; said once, then an operator's start counts from zero."""

@@ -37,7 +37,14 @@ _LONGEST_BATCH = 512
 # While the store is slow, calls gather in larger batches instead of asking for ever more connections.
 _BATCHES_AT_ONCE = 16
 
+# So many records are read in one go: the loop and the store serve others in between.
+BATCH = 200
+
 _AWAY = (StoreConnectionError, StoreTimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, OSError)
+
+
+def batched(ids: list[str]) -> list[list[str]]:
+    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
 
 
 class Connection:

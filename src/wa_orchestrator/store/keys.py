@@ -63,6 +63,9 @@ PHONE = Key("phone", "phone:{}", "hash", _REGISTRY, "until forgotten", "firstCon
 PROXIES_ALL = Key("proxies_all", "proxies:all", "set", _POOL, _FOR_EVER, "all proxy ids")
 PROXIES_AVAILABLE = Key("proxies_available", "proxies:available", "sorted set", _POOL, _FOR_EVER,
                         "proxies that are active and have a free slot, by load; derived in every script")  # fmt: skip
+PROXIES_CHECKS = Key("proxies_checks", "proxies:checks", "sorted set", _POOL, _FOR_EVER, "proxies by their next check")
+PROXIES_DRAINING = Key("proxies_draining", "proxies:draining", "set", _POOL, "while not empty",
+                       "proxies that are removed as soon as their sessions are elsewhere")  # fmt: skip
 PROXY = Key("proxy", "proxy:{}", "hash", _POOL, "until removed", "address with password, health, latency, exit IP")
 PROXY_SESSIONS = Key("proxy_sessions", "proxy:sessions:{}", "set", _POOL, _FOR_EVER,
                      "sessions that hold a slot: the load is the size of this set")  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.model.proxy import Proxy, ProxyAddress, ProxyStatus
 from wa_orchestrator.store import keys, scripts
-from wa_orchestrator.store.connection import Connection
+from wa_orchestrator.store.connection import Connection, batched
 
 
 def address_fields(address: ProxyAddress, clock: Clock) -> dict[str, str | int]:
@@ -63,20 +63,38 @@ class ProxyStore:
         ids = await self._connection.call("SMEMBERS", keys.PROXIES_ALL())
         return await self._read(sorted(ids))
 
-    async def _read(self, ids: list[str]) -> list[Proxy]:
-        call = self._connection.call
-        rows = await asyncio.gather(
-            *(
-                asyncio.gather(
-                    call("HGETALL", keys.PROXY(i)),
-                    call("GET", keys.PROXY_STATUS(i)),
-                    call("SMEMBERS", keys.PROXY_SESSIONS(i)),
-                    call("SCARD", keys.PROXY_PHONES(i)),
-                    call("GET", keys.PROXY_BAD_AT(i)),
-                )
-                for i in ids
-            )
+    async def due(self, *, most: int) -> list[str]:
+        """Proxies whose next check has come, the most overdue first."""
+        now = self._clock.now_ms()
+        ids: list[str] = await self._connection.call(
+            "ZRANGE", keys.PROXIES_CHECKS(), "-inf", now, "BYSCORE", "LIMIT", 0, most
         )
+        return ids
+
+    async def draining(self) -> list[str]:
+        return sorted(await self._connection.call("SMEMBERS", keys.PROXIES_DRAINING()))
+
+    async def _read(self, ids: list[str]) -> list[Proxy]:
+        found: list[Proxy] = []
+        for part in batched(ids):
+            found += await self._read_some(part)
+        return found
+
+    async def _read_some(self, ids: list[str]) -> list[Proxy]:
+        call = self._connection.call
+        steps = [
+            step
+            for i in ids
+            for step in (
+                call("HGETALL", keys.PROXY(i)),
+                call("GET", keys.PROXY_STATUS(i)),
+                call("SMEMBERS", keys.PROXY_SESSIONS(i)),
+                call("SCARD", keys.PROXY_PHONES(i)),
+                call("GET", keys.PROXY_BAD_AT(i)),
+            )
+        ]
+        answers = await asyncio.gather(*steps)
+        rows = [answers[start : start + 5] for start in range(0, len(answers), 5)]
         return [
             _as_proxy(i, record, status, sessions, phones, bad_at)
             for i, (record, status, sessions, phones, bad_at) in zip(ids, rows, strict=True)

@@ -9,11 +9,9 @@ from typing import Any
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.model.session import Session, Wanted
 from wa_orchestrator.store import keys, scripts
-from wa_orchestrator.store.connection import Connection
+from wa_orchestrator.store.connection import Connection, batched
 from wa_orchestrator.store.sessions import as_session
 
-# One script call holds the store for about 2 ms with so many sessions; a send waits no longer than that.
-_AT_ONCE = 200
 _LANE_FIELDS = ("dayKey", "dayCount", "daily", "dayEndsAt", "slow", "slowSince", "failures", "blockedUntil",
                 "blockReason", "pausedUntil", "opensAt", "nextDue")  # fmt: skip
 
@@ -43,8 +41,8 @@ class RowStore:
         return await self.some(ids, waiting=frozenset(waiting))
 
     async def some(self, ids: list[str], *, waiting: frozenset[str] = frozenset()) -> list[SessionRow]:
-        parts = [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
-        answers = await asyncio.gather(*(self._read(part) for part in parts))
+        # one script call holds the store for about 2 ms; a send waits no longer than that
+        answers = await asyncio.gather(*(self._read(part) for part in batched(ids)))
         rows = [_row(raw, waiting) for answer in answers for raw in answer]
         return [row for row in rows if row.session.wanted is not Wanted.DELETED]
 

@@ -14,7 +14,7 @@ from wa_orchestrator.errors import StoreUnavailable
 from wa_orchestrator.model.proxy import ProxyAddress
 from wa_orchestrator.model.session import Session, Status, Wanted, Watched, states_that_may_become
 from wa_orchestrator.store import keys, scripts
-from wa_orchestrator.store.connection import Connection
+from wa_orchestrator.store.connection import BATCH, Connection, batched
 from wa_orchestrator.store.proxies import address_fields
 
 # How long a half-made session may exist: starting a worker takes about a second, a queue of starts a few more.
@@ -187,7 +187,6 @@ class SessionStore:
 
     async def watched(self, ids: Iterable[str]) -> list[Watched]:
         """Sessions with what their last pings said."""
-        records = await asyncio.gather(*(self._connection.call("HGETALL", keys.SESSION(i)) for i in sorted(ids)))
         return [
             Watched(
                 session=as_session(record),
@@ -195,8 +194,7 @@ class SessionStore:
                 last_received_at=int(record["lastReceivedAt"]) if record.get("lastReceivedAt") else None,
                 rescued_at=int(record["rescuedAt"]) if record.get("rescuedAt") else None,
             )
-            for record in records
-            if record
+            for record in await self._records(sorted(ids))
         ]
 
     async def stop_waiting(self, session_id: str) -> bool:
@@ -271,8 +269,25 @@ class SessionStore:
         return await self.many(ids, waiting=waiting)
 
     async def many(self, ids: Iterable[str], *, waiting: frozenset[str] = frozenset()) -> list[Session]:
-        records = await asyncio.gather(*(self._connection.call("HGETALL", keys.SESSION(i)) for i in ids))
-        return [as_session(r, waiting=r["id"] in waiting) for r in records if r]
+        return [as_session(r, waiting=r["id"] in waiting) for r in await self._records(list(ids))]
+
+    async def _records(self, ids: list[str]) -> list[dict[str, str]]:
+        """Those that exist; in parts, so that nobody else waits long while thousands are read."""
+        found: list[dict[str, str]] = []
+        for part in batched(ids):
+            found += await asyncio.gather(*(self._connection.call("HGETALL", keys.SESSION(i)) for i in part))
+        return [record for record in found if record]
+
+    async def unsettled(self, *, starting_ms: int) -> tuple[set[str], int]:
+        """Sessions whose worker is not as wanted, as the store knows it; and how many workers are just starting."""
+        count = await self._connection.call("ZCARD", keys.SESSIONS_ALL())
+        ids: set[str] = set()
+        starting = 0
+        for first in range(0, count, BATCH):
+            answer = await self._run("unsettled_sessions", first=first, last=first + BATCH - 1, startingMs=starting_ms)
+            ids.update(answer["ids"])
+            starting += answer["starting"]
+        return ids, starting
 
     async def waiting(self) -> frozenset[str]:
         return frozenset(await self._connection.call("SMEMBERS", keys.SESSIONS_WAITING()))

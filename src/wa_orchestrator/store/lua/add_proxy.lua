@@ -4,13 +4,16 @@ local added = redis.call('SADD', K.proxies_all(), A.id) == 1
 if added then
   for name, value in pairs(A.fields) do redis.call('HSET', K.proxy(A.id), name, value) end
   redis.call('SET', K.proxy_status(A.id), 'active')
+  redis.call('ZADD', K.proxies_checks(), 0, A.id)
   note('proxy.added', '', {proxy = A.id})
 else
   if redis.call('HGET', K.proxy(A.id), 'password') ~= A.fields.password then
     redis.call('HSET', K.proxy(A.id), 'password', A.fields.password, 'nextCheckAt', 0)
+    redis.call('ZADD', K.proxies_checks(), 0, A.id)
     note('proxy.password_changed', '', {proxy = A.id})
   end
   redis.call('HDEL', K.proxy(A.id), 'draining')
+  redis.call('SREM', K.proxies_draining(), A.id)
 end
 refresh_proxy(A.id)
 return reply({added = added})

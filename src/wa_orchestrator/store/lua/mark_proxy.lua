@@ -4,6 +4,7 @@ if not proxy_exists(A.id) then return refuse('PROXY_NOT_FOUND', {proxy = A.id}) 
 local was = proxy_status(A.id)
 redis.call('SET', K.proxy_status(A.id), A.status)
 for name, value in pairs(A.set) do redis.call('HSET', K.proxy(A.id), name, value) end
+if given(A.set.nextCheckAt) then redis.call('ZADD', K.proxies_checks(), A.set.nextCheckAt, A.id) end
 if given(A.error) then
   redis.call('HSET', K.proxy(A.id), 'lastError', A.error, 'lastErrorKind', A.kind, 'lastErrorAt', A.now)
 end

@@ -7,6 +7,7 @@ if #sessions > 0 then
   if not A.drain then return refuse('PROXY_IN_USE', {proxy = A.id, sessions = sessions}) end
   if not is_draining(A.id) then
     redis.call('HSET', K.proxy(A.id), 'draining', '1')
+    redis.call('SADD', K.proxies_draining(), A.id)
     note('proxy.draining', '', {proxy = A.id, sessions = #sessions})
   end
   refresh_proxy(A.id)
@@ -16,6 +17,8 @@ end
 for _, phone in ipairs(redis.call('SMEMBERS', K.proxy_phones(A.id))) do redis.call('DEL', K.phone_proxy(phone)) end
 redis.call('SREM', K.proxies_all(), A.id)
 redis.call('ZREM', K.proxies_available(), A.id)
+redis.call('ZREM', K.proxies_checks(), A.id)
+redis.call('SREM', K.proxies_draining(), A.id)
 redis.call('DEL', K.proxy(A.id), K.proxy_sessions(A.id), K.proxy_phones(A.id), K.counter_proxy(A.id),
   K.proxy_status(A.id), K.proxy_bad_at(A.id))
 note('proxy.removed', '', {proxy = A.id})

@@ -53,6 +53,7 @@ end
 
 if not proxy_exists(chosen) then
   redis.call('SADD', K.proxies_all(), chosen)
+  redis.call('ZADD', K.proxies_checks(), 0, chosen)
   redis.call('SET', K.proxy_status(chosen), 'active')
   for name, value in pairs(A.proxyFields) do redis.call('HSET', K.proxy(chosen), name, value) end
   note('proxy.added', '', {proxy = chosen})
