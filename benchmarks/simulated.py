@@ -41,8 +41,9 @@ def wait_for(look: Callable[[], T | None], what: str, *, timeout_s: float = 60.0
 
 
 class Simulated:
-    def __init__(self, folder: Path, ready: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, ready: dict[str, Any], pid: int) -> None:
         self.data = folder / "data"
+        self.pid = pid
         self.api = Http(ready["url"], ready["apiKey"])
         self.simulator = Http(ready["simulator"]["url"])
 
@@ -81,10 +82,16 @@ class Simulated:
 
 @contextlib.contextmanager
 def simulated() -> Iterator[Simulated]:
-    with tempfile.TemporaryDirectory(prefix="wa-bench-") as name:
-        folder = Path(name)
-        ready, log = folder / "ready.json", folder / "server.log"
-        command = [str(PROGRAM), "up", "--simulate", "--port", "0", "--data-dir", str(folder / "data"),
-                   "--ready-file", str(ready)]  # fmt: skip
-        with process(command, log=log, env={"TIMEZONE": "UTC"}) as child:
-            yield Simulated(folder, await_file(ready, child, log))
+    with tempfile.TemporaryDirectory(prefix="wa-bench-") as name, started(Path(name)) as world:
+        yield world
+
+
+@contextlib.contextmanager
+def started(folder: Path, *, port: int = 0) -> Iterator[Simulated]:
+    """`up --simulate` on a folder; a second time it goes on where the first was killed."""
+    ready, log = folder / "ready.json", folder / "server.log"
+    ready.unlink(missing_ok=True)
+    command = [str(PROGRAM), "up", "--simulate", "--port", str(port), "--data-dir", str(folder / "data"),
+               "--ready-file", str(ready)]  # fmt: skip
+    with process(command, log=log, env={"TIMEZONE": "UTC"}) as child:
+        yield Simulated(folder, await_file(ready, child, log), child.pid)

@@ -18,6 +18,10 @@ from support.system import Http, Refused, wait_for
 
 SENT = {"sent", "delivered", "read", "played"}
 _NO_LIMITS = {"daily": None, "perMinute": None, "minDelayMs": 0, "maxDelayMs": 0, "hours": None, "burst": None}
+# one sender is paced, wide enough to be done in time and narrow enough to be noticed when it is broken
+_MIN_DELAY_MS, _PER_MINUTE = 100, 200
+_PACED = {**_NO_LIMITS, "perMinute": _PER_MINUTE, "minDelayMs": _MIN_DELAY_MS, "maxDelayMs": 2 * _MIN_DELAY_MS}
+_CLOCK_MS = 5  # two programs read the same clock at slightly different moments
 _CLIENTS = 4
 _AWAY = (urllib.error.URLError, OSError, ConnectionError, TimeoutError)
 
@@ -45,13 +49,15 @@ class Ledger:
     doubled: list[str] = field(default_factory=list)
     out_of_order: list[str] = field(default_factory=list)
     wrong_status: list[str] = field(default_factory=list)
+    over_the_limit: list[str] = field(default_factory=list)
+    paced: int = 0  # messages of the sender with limits
     statuses: Counter[str] = field(default_factory=Counter)
     kills: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
     @property
     def sound(self) -> bool:
-        return not (self.missing or self.doubled or self.out_of_order or self.wrong_status)
+        return not (self.missing or self.doubled or self.out_of_order or self.wrong_status or self.over_the_limit)
 
     def text(self) -> str:
         kills = ", ".join(f"{name} {count}" for name, count in sorted(self.kills.items()))
@@ -61,8 +67,9 @@ class Ledger:
             f"  arrived exactly once {self.arrived_once}, of these sent again with the same id {self.repeats_dropped}",
             f"  lost {len(self.missing)}, doubled {len(self.doubled)}, out of order {len(self.out_of_order)}, "
             f"wrong status {len(self.wrong_status)}; {dict(self.statuses)}",
+            f"  over the limit {len(self.over_the_limit)} of {self.paced} messages of the paced sender",
         ]
-        for name in ("missing", "doubled", "out_of_order", "wrong_status"):
+        for name in ("missing", "doubled", "out_of_order", "wrong_status", "over_the_limit"):
             lines += [f"  {name}: {entry}" for entry in getattr(self, name)[:10]]
         return "\n".join(lines)
 
@@ -109,10 +116,10 @@ class KillTest:
         for number in range(self._plan.sessions):
             session_id = str(api.post("/api/sessions/provision", {"sessionId": f"chaos_{number}"})["sessionId"])
             code = wait_for(lambda s=session_id: _code(api, s), what="a code")  # type: ignore[misc]
-            simulator.post(f"/phones/97250{number:07}/scan", {"qr": code})
+            simulator.post(f"/phones/{_sender(number)}/scan", {"qr": code})
             wait_for(lambda s=session_id: api.get(f"/api/sessions/{s}")["status"] == "connected",  # type: ignore[misc]
                      what="connected")  # fmt: skip
-            api.call("PUT", f"/api/anti-ban/sessions/{session_id}/limits", _NO_LIMITS)
+            api.call("PUT", f"/api/anti-ban/sessions/{session_id}/limits", _NO_LIMITS if number else _PACED)
             senders.append(session_id)
         return senders
 
@@ -246,6 +253,24 @@ class KillTest:
             order = [entry["text"] for entry in inbox]
             if order != sorted(order):
                 ledger.out_of_order.append(f"{phone}: {order}")
+        came = sorted(e["at"] for inbox in inboxes.values() for e in inbox if e["from"] == _sender(0))
+        ledger.paced = len(came)
+        ledger.over_the_limit = over_the_limit(came, per_minute=_PER_MINUTE, min_delay_ms=_MIN_DELAY_MS - _CLOCK_MS)
+
+
+def over_the_limit(times_ms: list[int], *, per_minute: int, min_delay_ms: int) -> list[str]:
+    """What came too soon after the one before, or was one too many within a minute."""
+    found: list[str] = []
+    for index, at in enumerate(times_ms):
+        if index and at - times_ms[index - 1] < min_delay_ms:
+            found.append(f"{at}: {at - times_ms[index - 1]} ms after the one before")
+        if index >= per_minute and at - times_ms[index - per_minute] < 60_000:
+            found.append(f"{at}: more than {per_minute} within a minute")
+    return found
+
+
+def _sender(number: int) -> str:
+    return f"97250{number:07}"
 
 
 def _recipient(number: int) -> str:
