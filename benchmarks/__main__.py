@@ -13,7 +13,7 @@ import uvloop
 from benchmarks import report as reports
 from wa_orchestrator.logs import configure_logs
 
-PARTS = ("gateway", "bulk", "dispatcher", "claims", "idle", "workers", "end_to_end", "recovery", "dashboard")
+PARTS = ("gateway", "bulk", "dispatcher", "claims", "idle", "workers", "fleet", "end_to_end", "recovery", "dashboard")
 
 
 async def _run(part: str) -> reports.Report:

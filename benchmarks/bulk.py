@@ -99,6 +99,7 @@ async def measure(report: Report) -> None:
             (w.name, f"{median(w.per_second):,.0f}", f"{median(w.per_core):,.0f}", f"{ratios[w.name]:.2f}×")
             for w in ways
         ],
+        plot="per core and s",
     )
     report.figures = {
         w.name: {"perSecond": median(w.per_second), "perCore": median(w.per_core), "againstSingle": ratios[w.name]}

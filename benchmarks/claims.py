@@ -95,6 +95,7 @@ async def measure(report: Report) -> None:
             ("baseline: as many bare requests", f"{bare[0]:.2f}", f"{bare[1]:.2f}"),
             (f"{_WORKERS:,} wait", f"{idle[0]:.2f}", f"{idle[1]:.2f}"),
         ],
+        plot="server % of a core",
     )
     report.table(
         "One of them is woken",
@@ -104,7 +105,7 @@ async def measure(report: Report) -> None:
                 ("baseline: a bare request", trips),
                 ("woken: from the hint in the store to the answer at the worker", hints),
                 ("the same with a message: moved, claimed, both on disk", wakes),
-            )],
+            )], plot="p99 ms",
     )  # fmt: skip
     report.figures = {
         "idle": {"serverPercent": idle[0], "storePercent": idle[1], "polls": asked / _IDLE_S},

@@ -134,7 +134,12 @@ async def _views(report: Report, http: aiohttp.ClientSession, server: Running) -
         rows.append(
             (name, f"{median(times):.0f}", f"{quantile(times, 0.95):.0f}", f"{cpu_ms:.0f}", f"{found[0][1] / 1024:.0f}")
         )
-    report.table(f"{SESSIONS} sessions, {PROXIES} proxies", ("page", "median ms", "p95 ms", "CPU ms", "KB"), rows)
+    report.table(
+        f"{SESSIONS} sessions, {PROXIES} proxies",
+        ("page", "median ms", "p95 ms", "CPU ms", "KB"),
+        rows,
+        plot="median ms",
+    )
     report.figures["views"] = {"coldMs": cold, **figures}
     report.at_most("very first view, templates not yet compiled", cold, 1000, " ms")
     report.at_most("first view of 1,000 sessions", figures["first view /"]["medianMs"], 1000, " ms")

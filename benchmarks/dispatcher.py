@@ -51,13 +51,14 @@ async def measure(report: Report) -> None:
         ("senders", "moves per s", "dispatcher % of a core", "store %", "late p50 ms", "late p99 ms"),
         [("none", 0, f"{idle[0]:.2f}", f"{idle[1]:.2f}", "-", "-")]
         + [(f"{p.senders:,}", f"{p.moves_per_s:,.0f}", f"{p.dispatcher_share:.2f}", f"{p.store_share:.1f}",
-            f"{p.p50_ms:.0f}", f"{p.p99_ms:.0f}") for p in found],
+            f"{p.p50_ms:.0f}", f"{p.p99_ms:.0f}") for p in found], plot="dispatcher % of a core",
     )  # fmt: skip
     per_second, store_us = median([m[0] for m in moves]), median([m[1] for m in moves])
     report.table(
         f"Unpaced: {_UNPACED_SENDERS:,} senders with {_UNPACED_EACH} messages each, moved into their outboxes",
         ("", "moves per s", "per core of the store", "store µs a move"),
         [("queue → outbox", f"{per_second:,.0f}", f"{1e6 / store_us:,.0f}", number(store_us))],
+        plot="per core of the store",
     )
     report.figures = {
         "idle": {"dispatcherPercent": idle[0], "storePercent": idle[1]},

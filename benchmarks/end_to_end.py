@@ -25,12 +25,12 @@ def _measure(report: Report) -> None:
         recipients = [str(972_520_000_000 + n) for n in range(_RECIPIENTS)]
         for phone in recipients:
             world.simulator.call("POST", "/phones", {"phone": phone})
-        sessions = [_linked(world, number) for number in range(_SESSIONS)]
+        sessions = [linked(world, number) for number in range(_SESSIONS)]
         report.say(f"{_SESSIONS} sessions linked")
-        _one_by_one(world, sessions, recipients)  # keys are exchanged with every recipient before it counts
+        one_by_one(world, sessions, recipients)  # keys are exchanged with every recipient before it counts
         rows = []
         for count in (1, _SESSIONS):
-            took = _one_by_one(world, sessions[:count], recipients)
+            took = one_by_one(world, sessions[:count], recipients)
             per_second = _burst(world, sessions[:count], recipients)
             rows.append((count, quantile(took, 0.5), quantile(took, 0.99), per_second))
             report.say(f"{count} sessions done")
@@ -38,13 +38,14 @@ def _measure(report: Report) -> None:
         "Accepted → acknowledged by the (simulated) WhatsApp, unpaced",
         ("sessions", "one at a time p50 ms", "p99 ms", f"burst of {_BURST}: messages per s"),
         [(count, f"{p50:.0f}", f"{p99:.0f}", f"{rate:.0f}") for count, p50, p99, rate in rows],
+        plot="one at a time p50 ms",
     )
     report.figures = {
         f"{count} sessions": {"p50Ms": p50, "p99Ms": p99, "burstPerSecond": rate} for count, p50, p99, rate in rows
     }
 
 
-def _linked(world: Simulated, number: int) -> str:
+def linked(world: Simulated, number: int) -> str:
     phone = str(972_500_000_100 + number)
     world.simulator.call("POST", "/phones", {"phone": phone})
     session = world.provision()
@@ -60,7 +61,7 @@ def _send(world: Simulated, session: str, to: str) -> str:
     )
 
 
-def _one_by_one(world: Simulated, sessions: list[str], recipients: list[str]) -> list[float]:
+def one_by_one(world: Simulated, sessions: list[str], recipients: list[str]) -> list[float]:
     """Milliseconds of each message, one under way per session at a time, on the clocks of gateway and worker."""
     took: list[float] = []
     for turn in range(_EACH):

@@ -176,6 +176,7 @@ def _tell(report: Report, contenders: list[Contender]) -> None:
     report.table(
         f"Accepted sends ({_CONNECTIONS} connections, fsync at every write)",
         ("", "per core and s", "CPU µs", "per s", "store µs", "p99 ms", "÷ bare", "÷ Express", "÷ fastify"), rows,
+        plot="per core and s",
     )  # fmt: skip
     report.figures = {
         c.name: {"perCore": median(c.per_core), "perSecond": median(c.per_second), "storeUs": median(c.store_us),

@@ -45,7 +45,10 @@ async def measure(report: Report) -> None:
                     figures[str(count)] = found
                     rows.append((f"{count:,}", *(f"{found[name]:.1f}" for name in _SHOWN)))
     report.table(
-        "idle sessions: a ping each 15 s, a long poll of 55 s, proxies checked, all loops running", _COLUMNS, rows
+        "idle sessions: a ping each 15 s, a long poll of 55 s, proxies checked, all loops running",
+        _COLUMNS,
+        rows,
+        plot="control plane %",
     )
     report.figures = figures
     growth = figures["5000"]["serverPercent"] / 5_000 / (figures["1000"]["serverPercent"] / 1_000)

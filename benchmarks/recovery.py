@@ -121,7 +121,12 @@ def _tell(report: Report, times: dict[str, list[float]]) -> None:
         (what, f"{median(found):.2f}", f"{max(found):.2f}", f"{median(found) / baseline:.1f}×")
         for what, found in times.items()
     ]
-    report.table("healing, seconds", ("", "median", "longest", "against a start by hand"), rows)
+    report.table(
+        "healing, seconds",
+        ("", "median", "longest", "against a start by hand"),
+        rows,
+        plot="median",
+    )
     report.figures = {what: {"medianS": median(found), "longestS": max(found)} for what, found in times.items()}
     report.at_most("worker killed → connected", max(times["worker killed -9 → connected"]), 10, " s")
     report.at_most(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +12,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.pages import machine, write_page
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 _console = Console(highlight=False, width=max(Console().width, 110))
@@ -39,12 +39,16 @@ class Report:
     part: str
     figures: dict[str, Any] = field(default_factory=dict)
     aims: list[Aim] = field(default_factory=list)
+    tables: list[dict[str, Any]] = field(default_factory=list)
     load_before: float = 0.0  # what else went on: above zero, latencies are not ours alone
 
     def say(self, text: str) -> None:
         _console.print(f"  [dim]{self.part}:[/dim] {text}")
 
-    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, plot: str = "") -> None:
+        """`plot` names the column that the page draws as bars."""
+        kept = [[str(cell) for cell in row] for row in rows]
+        self.tables.append({"title": title, "columns": list(columns), "rows": kept, "plot": plot})
         table = Table(title=title, title_justify="left", title_style="bold")
         for number, column in enumerate(columns):
             table.add_column(column, justify="left" if number == 0 else "right")
@@ -96,10 +100,10 @@ def write(reports: Sequence[Report]) -> Path:
             "loadBefore": report.load_before,
             "figures": report.figures,
             "aims": [{**asdict(aim), "met": aim.met} for aim in report.aims],
+            "tables": report.tables,
         }
-    machine = {"cores": os.cpu_count(), "system": platform.system(), "python": platform.python_version()}
-    RESULTS.write_text(json.dumps({"machine": machine, "parts": parts}, indent=2) + "\n", encoding="utf-8")
-    return RESULTS
+    RESULTS.write_text(json.dumps({"machine": machine(), "parts": parts}, indent=2) + "\n", encoding="utf-8")
+    return write_page(parts)
 
 
 def summary(reports: Sequence[Report]) -> None:

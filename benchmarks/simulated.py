@@ -81,17 +81,17 @@ class Simulated:
 
 
 @contextlib.contextmanager
-def simulated() -> Iterator[Simulated]:
-    with tempfile.TemporaryDirectory(prefix="wa-bench-") as name, started(Path(name)) as world:
+def simulated(**settings: str) -> Iterator[Simulated]:
+    with tempfile.TemporaryDirectory(prefix="wa-bench-") as name, started(Path(name), **settings) as world:
         yield world
 
 
 @contextlib.contextmanager
-def started(folder: Path, *, port: int = 0) -> Iterator[Simulated]:
+def started(folder: Path, **settings: str) -> Iterator[Simulated]:
     """`up --simulate` on a folder; a second time it goes on where the first was killed."""
     ready, log = folder / "ready.json", folder / "server.log"
     ready.unlink(missing_ok=True)
-    command = [str(PROGRAM), "up", "--simulate", "--port", str(port), "--data-dir", str(folder / "data"),
+    command = [str(PROGRAM), "up", "--simulate", "--port", "0", "--data-dir", str(folder / "data"),
                "--ready-file", str(ready)]  # fmt: skip
-    with process(command, log=log, env={"TIMEZONE": "UTC"}) as child:
+    with process(command, log=log, env={"TIMEZONE": "UTC", **settings}) as child:
         yield Simulated(folder, await_file(ready, child, log), child.pid)

@@ -134,7 +134,7 @@ def _tell(report: Report, ours: Times, plain: Times) -> None:
     rows.append(("ratio", *(f"{first[key] / second[key]:.2f}×" for key in first)))
     report.table(
         f"{_WORKERS} connected workers, medians; ours from the API call on, through the SOCKS proxy",
-        ("", "MB (PSS)", "start → QR s", "start → connected s"), rows,
+        ("", "MB (PSS)", "start → QR s", "start → connected s"), rows, plot="MB (PSS)",
     )  # fmt: skip
     report.figures = measured
     report.at_most("memory per worker", first["memoryMb"], 45, " MB")
