@@ -37,7 +37,8 @@ def _measure(report: Report) -> None:
     one = figures["1"]
     rows = [
         (f"{count} workers", f"{f['memoryMb']:.1f}", f"{f['memoryMb'] / one['memoryMb']:.2f}×",
-         f"{f['idlePercent']:.2f}", f"{f['controlPercent']:.1f}", f"{f['p50Ms']:.0f}", f"{f['p99Ms']:.0f}", f"{f['linkedS']:.2f}")
+         f"{f['idlePercent']:.2f}", f"{f['controlPercent']:.1f}", f"{f['p50Ms']:.0f}", f"{f['p99Ms']:.0f}",
+         f"{f['linkedS']:.2f}")
         for count, f in figures.items()
     ]  # fmt: skip
     report.table(
