@@ -4,10 +4,10 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo up test test-quick check format bench chaos reference lock clean
+.PHONY: help setup setup-dev demo up test test-quick check format bench chaos chaos-webhooks reference docs audit lock clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: ## install everything into this folder (.venv, node_modules); skips what is done
 	@$(PYTHON) scripts/setup.py
@@ -36,11 +36,22 @@ format: setup-dev ## format the code
 bench: setup-dev ## benchmarks; each prints its ratio to a baseline of the same run
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m benchmarks
 
-chaos: setup-dev ## the kill test: every part killed with -9 while 1,000 messages flow; prints a ledger
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python scripts/kill_test.py
+chaos: setup-dev ## every part killed with -9, and faults of disk, store, clock, network, Docker, while messages flow; prints ledgers
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python scripts/chaos.py
+
+chaos-webhooks: setup-dev ## 10,000 messages in, a receiver that fails and is away, the server killed twice: is every event there?
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python scripts/webhook_test.py
 
 reference: setup-dev ## make the generated reference pages and env.example anew
 	@$(BIN)/python scripts/make_reference.py && $(BIN)/python scripts/make_env_example.py
+
+docs: setup-dev ## build the documentation site into site/; a broken link stops it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --clean && echo "The site is in site/: open site/index.html"
+
+audit: setup-dev ## known weaknesses in what we depend on; needs the internet
+	@$(BIN)/python -m venv .setup/audit && .setup/audit/bin/pip install -q pip-audit
+	@.setup/audit/bin/pip-audit --disable-pip --require-hashes -r requirements/base.txt
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm audit --omit=dev
 
 lock: ## make the hashed requirements anew (needs uv)
 	@for f in base dev node; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \

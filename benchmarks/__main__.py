@@ -13,7 +13,8 @@ import uvloop
 from benchmarks import report as reports
 from wa_orchestrator.logs import configure_logs
 
-PARTS = ("gateway", "bulk", "dispatcher", "claims", "idle", "workers", "fleet", "end_to_end", "recovery", "dashboard")
+PARTS = ("gateway", "bulk", "dispatcher", "claims", "idle", "workers", "fleet", "end_to_end", "recovery", "dashboard",
+         "webhooks", "backups")  # fmt: skip
 
 
 async def _run(part: str) -> reports.Report:

@@ -40,9 +40,15 @@ async def main() -> None:
     wake = Wake(store)
     services.start("wake", wake)
     nobody = cast(Any, None)  # no events come here, so nobody is needed to act on them
-    intake = Intake(store=store, lifecycle=nobody, pool=nobody, clock=clock, webhook_secret=WEBHOOK_SECRET)
+    intake = Intake(store=store, lifecycle=nobody, pool=nobody, clock=clock, webhook_secret=WEBHOOK_SECRET,
+                    opt_words=nobody)  # fmt: skip
     routes = WorkerRoutes(
-        _at_once, intake=intake, claims=Claims(store=store, wake=wake), outcomes=Outcomes(store), media=NoMediaStore()
+        _at_once,
+        intake=intake,
+        claims=Claims(store=store, wake=wake),
+        outcomes=Outcomes(store),
+        media=NoMediaStore(),
+        inbound=nobody,
     )
     with bound_socket("127.0.0.1", 0) as listening:
         http = await serve(Gate(routes, max_body_bytes=1 << 20), listening)

@@ -70,7 +70,7 @@ def write_page(parts: dict[str, Any]) -> Path:
                   "| part | what | measured | aim | |", "|---|---|---|---|---|"]  # fmt: skip
         lines += [_aim(part, aim) for part, aim in aims]
     for part, found in parts.items():
-        lines += ["", f"## {part}", "", f"{found['at']}, load average before: {found['loadBefore']:.1f}"]
+        lines += ["", f"## {part}", "", f"{found['at']}, load average before: {found.get('loadBefore', 0):.1f}"]
         for number, table in enumerate(found.get("tables", ())):
             lines += ["", f"**{table['title']}**", "", *_table(table)]
             if table["plot"] and (svg := _plot(table)):

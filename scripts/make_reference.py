@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from wa_orchestrator import errors, settings
+from wa_orchestrator.events.catalogue import EVENT_TYPES
 from wa_orchestrator.model.session import MOVES, Status
 from wa_orchestrator.store import keys, scripts
 
@@ -144,6 +145,27 @@ def errors_page() -> str:
     )
 
 
+# events ---------------------------------------------------------------------------------------------------------
+def events_page() -> str:
+    rows = [
+        (f"`{kind.name}`", words(kind.about),
+         ", ".join(f"`{name}`" + (f" ({words(meaning)})" if meaning else "") for name, meaning in kind.data.items()))
+        for kind in EVENT_TYPES.values()
+    ]  # fmt: skip
+    return page(
+        "Events",
+        "Every event has one shape, in [the journal, the live streams](../howto/events.md) and "
+        "[webhooks](../howto/webhooks.md):",
+        '```json\n{"number": 1042, "type": "message.sent", "sessionId": "worker_7", '
+        '"timestamp": "2026-11-15T13:16:00.078+00:00", "data": {"messageId": "msg_…", …}}\n```',
+        "`number` grows by one with every event of the installation. `sessionId` is null for what concerns no session. "
+        "CAPITALS are what a session's worker reported, word by word; `thing.happened` is what the control plane did "
+        "or found. Data that does not apply is empty or missing; new fields may be added, so ignore what you do not "
+        "know. `GET /api/v1/events/types` answers with this list.",
+        table(("type", "when", "data"), rows),
+    )
+
+
 # states ---------------------------------------------------------------------------------------------------------
 def states_table() -> str:
     rows = [
@@ -170,6 +192,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "settings.md": settings_page(),
         REFERENCE / "store-keys.md": store_keys_page(),
         REFERENCE / "errors.md": errors_page(),
+        REFERENCE / "events.md": events_page(),
         CONCEPTS: with_block(CONCEPTS.read_text(encoding="utf-8"), "moves", states_table()),
     }
 

@@ -101,8 +101,9 @@ def install_python_packages(lock: Path) -> None:
     run([str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--require-hashes",
          "--only-binary=:all:", "-r", str(lock)])  # fmt: skip
     # the locked hatchling is there by now, so nothing unpinned is fetched for the build
+    own = ["-e", ".", *(["-e", "clients/python"] if lock.stem == "dev" else [])]
     run([str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--no-deps",
-         "--no-build-isolation", "-e", "."])  # fmt: skip
+         "--no-build-isolation", *own])  # fmt: skip
 
 
 def system_node() -> Path | None:
@@ -177,7 +178,7 @@ def main() -> None:
         STAMPS.mkdir(exist_ok=True)
         (STAMPS / "dev").touch()
     lock = ROOT / "requirements" / ("dev.txt" if dev else "base.txt")
-    mark = fingerprint([lock, ROOT / "pyproject.toml"], sys.version)
+    mark = fingerprint([lock, ROOT / "pyproject.toml", ROOT / "clients" / "python" / "pyproject.toml"], sys.version)
     step("python", "Python packages", mark, lambda: install_python_packages(lock),
          made=VENV / "bin" / "wa-orchestrator")  # fmt: skip
 

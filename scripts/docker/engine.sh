@@ -15,13 +15,14 @@
 # Idempotent: every step is skipped when its result is there. The root file system is kept in $STATE/cache.
 # These are stand-ins for tests: the machine's own CA bundle is baked in. Do not publish them.
 #
-# Settings (environment): STATE PREFIX SUITE FORCE DOCKER_HOST
+# Settings (environment): STATE PREFIX SUITE FORCE DOCKER_HOST LIVE_RESTORE
 set -euo pipefail
 
 STATE=${STATE:-/var/tmp/wa-docker}           # socket, data, logs, cached rootfs
 PREFIX=${PREFIX:-local}                      # image name prefix
 SUITE=${SUITE:-bookworm}                     # bookworm: python 3.11, redis 7.0
 FORCE=${FORCE:-0}                            # 1: make the images again
+LIVE_RESTORE=${LIVE_RESTORE:-1}              # 0: containers end with the engine, and it starts them again
 SOCK=$STATE/docker.sock
 PIDFILE=$STATE/docker.pid
 OWN_HOST=unix://$SOCK
@@ -82,7 +83,9 @@ start_daemon() {
   mount_cgroups
   mkdir -p "$STATE"; rm -f "$SOCK"
   say "starting dockerd (log: $STATE/dockerd.log)"
-  setsid dockerd --host "$OWN_HOST" --data-root "$STATE/data" --exec-root "$STATE/exec" --pidfile "$PIDFILE" --live-restore \
+  local live=--live-restore
+  [ "$LIVE_RESTORE" = 1 ] || live=--live-restore=false
+  setsid dockerd --host "$OWN_HOST" --data-root "$STATE/data" --exec-root "$STATE/exec" --pidfile "$PIDFILE" "$live" \
     >>"$STATE/dockerd.log" 2>&1 </dev/null &
   local i
   for i in $(seq 150); do answers "$OWN_HOST" && { say "dockerd $(docker version --format '{{.Server.Version}}') up"; return; }; sleep 0.2; done

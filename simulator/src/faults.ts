@@ -43,7 +43,7 @@ class RuleSet {
   }
 }
 
-export type RuleName = 'refuseLogin' | 'nackSends' | 'ackDelayMs' | 'noAcks' | 'loseSends';
+export type RuleName = 'refuseLogin' | 'nackSends' | 'ackDelayMs' | 'noAcks' | 'loseSends' | 'mediaStatus' | 'mediaStallMs';
 
 export class Faults {
   readonly refuseLogin = new RuleSet();
@@ -51,17 +51,20 @@ export class Faults {
   readonly ackDelayMs = new RuleSet();
   readonly noAcks = new RuleSet();
   readonly loseSends = new RuleSet();
+  readonly mediaStatus = new RuleSet();
+  readonly mediaStallMs = new RuleSet();
   blackHole = false;
   upgradeStatus: number | null = null;
 
   clear(): void {
-    for (const rules of [this.refuseLogin, this.nackSends, this.ackDelayMs, this.noAcks, this.loseSends]) rules.clear();
+    const { refuseLogin, nackSends, ackDelayMs, noAcks, loseSends, mediaStatus, mediaStallMs } = this;
+    for (const rules of [refuseLogin, nackSends, ackDelayMs, noAcks, loseSends, mediaStatus, mediaStallMs]) rules.clear();
     this.blackHole = false;
     this.upgradeStatus = null;
   }
 
   toJSON(): object {
-    const { refuseLogin, nackSends, ackDelayMs, noAcks, loseSends, blackHole, upgradeStatus } = this;
-    return { refuseLogin, nackSends, ackDelayMs, noAcks, loseSends, blackHole, upgradeStatus };
+    const { refuseLogin, nackSends, ackDelayMs, noAcks, loseSends, mediaStatus, mediaStallMs, blackHole, upgradeStatus } = this;
+    return { refuseLogin, nackSends, ackDelayMs, noAcks, loseSends, mediaStatus, mediaStallMs, blackHole, upgradeStatus };
   }
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { downloadMediaMessage, getBinaryNodeChild, getBinaryNodeChildren, getBinaryNodeChildUInt, proto } from 'baileys';
+import { decryptPollVote, downloadMediaMessage, getBinaryNodeChild, getBinaryNodeChildren, getBinaryNodeChildUInt, proto } from 'baileys';
 import { Client } from './client.ts';
 import { SimulatorProcess, waitUntil } from './process.ts';
 
@@ -121,6 +121,35 @@ test('an image from a phone can be downloaded by the device', async () => {
   const options = b.downloadOptions();
   const downloaded = await downloadMediaMessage(message, 'buffer', { options });
   assert.ok(image.equals(downloaded));
+});
+
+test('a phone sends every kind of file, and edits, takes back and votes, as unmodified Baileys understands it', async () => {
+  const send = async (what: string, body: object): Promise<proto.IMessage> => {
+    const { id } = await simulator.post<{ id: string }>(`/phones/${C}/${what}`, { to: B, ...body });
+    const { message } = await waitUntil(`${what} ${id}`, () => b.messages.find(({ message: m }) => m.key.id === id));
+    return Object.assign(message.message ?? {}, { whole: message });
+  };
+  for (const kind of ['video', 'audio', 'voice', 'document', 'sticker']) {
+    const file = randomBytes(2_000);
+    const { whole } = (await send('send', { [kind]: { base64: file.toString('base64'), fileName: 'a.bin' } })) as { whole?: never };
+    if (!whole) throw new Error('no message');
+    assert.ok(file.equals(await downloadMediaMessage(whole, 'buffer', { options: b.downloadOptions() })), kind);
+  }
+  const { EDIT, REVOKE } = { EDIT: proto.Message.ProtocolMessage.Type.MESSAGE_EDIT, REVOKE: proto.Message.ProtocolMessage.Type.REVOKE };
+  const edit = (await send('edit', { id: 'X1', text: 'better' })).protocolMessage;
+  assert.deepEqual([edit?.type, edit?.key?.id, edit?.editedMessage?.conversation], [EDIT, 'X1', 'better']);
+  const deletion = (await send('delete', { id: 'X1' })).protocolMessage;
+  assert.deepEqual([deletion?.type, deletion?.key?.id], [REVOKE, 'X1']);
+
+  const poll = (await b.socket.sendMessage(`${C}@s.whatsapp.net`, { poll: { name: 'Lunch?', values: ['Yes', 'No'], selectableCount: 1 } }))!;
+  const id = poll.key.id ?? '';
+  assert.equal('pollSecret' in (await entryOf(C, id)), false, 'the secret is not shown');
+  const { vote } = (await send('vote', { id, options: ['No'] })).pollUpdateMessage ?? {};
+  const pollEncKey = poll.message?.messageContextInfo?.messageSecret ?? new Uint8Array();
+  const jids = { pollCreatorJid: `${B}@s.whatsapp.net`, voterJid: `${C}@s.whatsapp.net` };
+  const { selectedOptions } = decryptPollVote(vote ?? {}, { ...jids, pollMsgId: id, pollEncKey });
+  assert.ok(createHash('sha256').update('No').digest().equals(selectedOptions[0] ?? new Uint8Array()));
+  await assert.rejects(simulator.post(`/phones/${C}/vote`, { to: B, id: 'X1', options: ['No'] }), /NO_SUCH_MESSAGE/);
 });
 
 test('location, contact, poll, mention and document arrive with their content', async () => {

@@ -11,23 +11,38 @@ from pathlib import Path
 
 import structlog
 
+from wa_orchestrator.alerts.follower import AlertFollower
+from wa_orchestrator.alerts.room import Alerts
+from wa_orchestrator.alerts.sender import AlertSender
+from wa_orchestrator.alerts.telegram import Telegram
 from wa_orchestrator.background import Services
+from wa_orchestrator.backups.room import BackupRoom
 from wa_orchestrator.clock import Clock, SystemClock
 from wa_orchestrator.dashboard.counting import SessionCounter
 from wa_orchestrator.dispatcher.planner import Planner
 from wa_orchestrator.errors import SettingsError, StoreUnavailable
+from wa_orchestrator.events.assembly import webhook_parts
+from wa_orchestrator.events.keeper import JournalKeeper
 from wa_orchestrator.events.live import LiveEvents
 from wa_orchestrator.gateway.accept import Gateway
 from wa_orchestrator.gateway.media import MediaStore
 from wa_orchestrator.http.app import build_app
 from wa_orchestrator.http.serving import bound_socket, serve, url_of
+from wa_orchestrator.inbound.files import InboundFiles
+from wa_orchestrator.inbound.retention import InboundRetention
 from wa_orchestrator.installation import owned_data_folder, server_id, with_secrets, write_private
+from wa_orchestrator.inventory.profiles import Profiles
+from wa_orchestrator.inventory.watch import Inventory, InventoryWatch
+from wa_orchestrator.metrics.exposition import Exposition
+from wa_orchestrator.metrics.loop_lag import LoopLag
 from wa_orchestrator.proxies.health import ProxyHealth
 from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.proxies.sources import configured_proxies
 from wa_orchestrator.roles import ALL_ROLES, Roles, start_dispatching, store_rules
 from wa_orchestrator.rooms import Rooms
 from wa_orchestrator.runners.choice import chosen_runner
+from wa_orchestrator.scheduler.jobs import scheduled_jobs
+from wa_orchestrator.scheduler.loop import Scheduler
 from wa_orchestrator.sessions.lead_loops import LeadLoops
 from wa_orchestrator.sessions.leadership import Leadership
 from wa_orchestrator.sessions.lifecycle import Lifecycle
@@ -38,6 +53,7 @@ from wa_orchestrator.simulation import SimulatedWorld, Simulation
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.embedded import EmbeddedStore
 from wa_orchestrator.store.version import check_version
+from wa_orchestrator.suppression.inbound import OptWordListener
 from wa_orchestrator.watchdog.loop import Watchdog
 from wa_orchestrator.worker_api.claims import Claims
 from wa_orchestrator.worker_api.intake import Intake
@@ -57,6 +73,7 @@ class Running:
     new_api_key: str | None
     adopted_workers: int
     removed_half_made: int
+    proxies: int
     world: SimulatedWorld | None
     rooms: Rooms
     leads: bool
@@ -148,29 +165,56 @@ async def _open_rooms(
         maker=server_id(folder),
     )
     pool = ProxyPool(store=store, lifecycle=lifecycle, settings=settings, clock=clock)
-    intake = Intake(store=store, lifecycle=lifecycle, pool=pool, clock=clock, webhook_secret=settings.webhook_secret)
+    intake = Intake(
+        store=store, lifecycle=lifecycle, pool=pool, clock=clock, webhook_secret=settings.webhook_secret,
+        opt_words=OptWordListener(store=store, settings=settings),
+    )  # fmt: skip
     live, wake = LiveEvents(store), Wake(store)
     planner = Planner(store=store, settings=settings, clock=clock)
+    backups = BackupRoom(store=store, lifecycle=lifecycle, settings=settings, clock=clock)
+    telegram, inventory = Telegram(settings), Inventory(store=store, settings=settings)
+    hooks = webhook_parts(store=store, live=live, settings=settings, clock=clock, owner=lifecycle.maker)
+    stack.push_async_callback(hooks.sender.close)
     rooms = Rooms(
+        webhooks=hooks.webhooks,
+        alerts=Alerts(store=store, settings=settings, telegram=telegram), inventory=inventory,
+        profiles=Profiles(store=store, lifecycle=lifecycle),
         settings=settings, clock=clock, store=store, lifecycle=lifecycle, pool=pool, live=live, intake=intake,
         claims=Claims(store=store, wake=wake), outcomes=Outcomes(store),
-        gateway=Gateway(store=store, settings=settings, clock=clock), planner=planner,
+        gateway=Gateway(store=store, settings=settings, clock=clock), planner=planner, backups=backups,
         media=MediaStore(folder / "media", max_bytes=settings.max_media_bytes),
+        inbound_files=InboundFiles(
+            settings.inbound_media_path, max_bytes=settings.inbound_media_max_bytes,
+            total_bytes=settings.inbound_media_total_bytes, keep_days=settings.inbound_media_keep_days,
+        ),
+        metrics=Exposition(
+            store, role=",".join(sorted(roles)), claims_waiting=lambda: wake.waiting,
+            leads=lambda: lifecycle.leads(),  # noqa: PLW0108 - set below, when the leadership exists
+        ),
     )  # fmt: skip
     reconciler = Reconciler(
         store=store, runner=runner, lifecycle=lifecycle, media=rooms.media, settings=settings, clock=clock
     )
 
+    follower = AlertFollower(store=store, settings=settings, clock=clock)
     lead = LeadLoops(
         {
+            "inventory": InventoryWatch(inventory, store),
+            "alert_sender": AlertSender(store=store, settings=settings, telegram=telegram, wake=follower.wake),
+            "alerts": follower,
             "reconciler": reconciler,
             "requests": RequestListener(store=store, lifecycle=lifecycle),
             "watchdog": Watchdog(store=store, runner=runner, lifecycle=lifecycle, settings=settings, clock=clock),
             "proxy_health": ProxyHealth(store=store, pool=pool, settings=settings, clock=clock),
             "session_counter": SessionCounter(store),
+            "webhooks": hooks.delivery,
+            "journal_keeper": JournalKeeper(store=store, settings=settings, clock=clock),
+            "backups": backups,
+            "scheduler": Scheduler(store=store, jobs=scheduled_jobs(settings, backups), clock=clock),
         },
         runner=runner,
         lifecycle=lifecycle,
+        recover=backups.recover,
     )
     leadership = Leadership(store=store, owner=lifecycle.maker, on_gain=lead.begin, on_loss=lead.end)
     lifecycle.leads = leadership.leads
@@ -200,6 +244,8 @@ async def _open_rooms(
     stack.push_async_callback(close_runner)
     stack.push_async_callback(leadership.close)
     loops.start("leadership", leadership)
+    loops.start("inbound_retention", InboundRetention(store=store, files=rooms.inbound_files))
+    loops.start("loop_lag", LoopLag())
     if "dispatcher" in roles:
         start_dispatching(loops, store=store, planner=planner, settings=settings, clock=clock)
     stack.push_async_callback(loops.stop)
@@ -210,5 +256,6 @@ async def _open_rooms(
     stack.callback(server_file.unlink, missing_ok=True)
     return Running(
         url=url, settings=settings, redis_url=redis_url, new_api_key=new_api_key, adopted_workers=lead.adopted,
-        removed_half_made=lead.removed, world=world, rooms=rooms, leads=leadership.leads(),
+        removed_half_made=lead.removed, proxies=await store.proxies.count(), world=world, rooms=rooms,
+        leads=leadership.leads(),
     )  # fmt: skip

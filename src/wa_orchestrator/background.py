@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import structlog
+
+from wa_orchestrator.metrics.instruments import rounds
 
 log = structlog.get_logger()
 
@@ -40,6 +43,23 @@ async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T
         await asyncio.gather(working, stopped, return_exceptions=True)
 
 
+class SameTrouble:
+    """Worth a line at the 1st, 2nd, 4th, 8th … time: a store that is away for an hour should not fill the disk."""
+
+    def __init__(self, *, forgotten_after_s: float = 60.0, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._forgotten_after_s = forgotten_after_s
+        self._monotonic = monotonic
+        self._times = 0
+        self._last = 0.0
+
+    def again(self) -> int:
+        """How many times by now, if that is worth a line; else 0."""
+        now = self._monotonic()
+        self._times = 1 if now - self._last > self._forgotten_after_s else self._times + 1
+        self._last = now
+        return self._times if self._times & (self._times - 1) == 0 else 0
+
+
 async def repeat(
     once: Callable[[], Awaitable[object]],
     stop: asyncio.Event,
@@ -53,21 +73,27 @@ async def repeat(
     `wake` cuts the pause short, for work that should not wait for the next tick.
     """
     failures = 0
-    while not stop.is_set():
-        try:
-            await once()
-            failures = 0
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            failures += 1
-            # a store that is away for an hour should not fill the disk with the same line
-            if failures & (failures - 1) == 0:
-                log.error("background_round_failed", service=name, error=str(error), failures=failures)
-        if wake is None:
-            await wait_or_stop(stop, every_s)
-        else:
-            await _wait_for_any(stop, wake, every_s)
+    rounds.begun(name, every_s=every_s)
+    try:
+        while not stop.is_set():
+            try:
+                await once()
+                failures = 0
+                rounds.ended(name, well=True)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                failures += 1
+                rounds.ended(name, well=False)
+                # a store that is away for an hour should not fill the disk with the same line
+                if failures & (failures - 1) == 0:
+                    log.error("background_round_failed", service=name, error=str(error), failures=failures)
+            if wake is None:
+                await wait_or_stop(stop, every_s)
+            else:
+                await _wait_for_any(stop, wake, every_s)
+    finally:
+        rounds.over(name)
 
 
 async def _wait_for_any(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:

@@ -34,7 +34,9 @@ def owned_data_folder(settings: Settings) -> Iterator[Path]:
         lock = contextlib.ExitStack()
         held = lock.enter_context(try_lock(folder / "server.lock"))
     except OSError as error:
-        raise SettingsError(f"The data folder {folder} cannot be used: {error.strerror}. Check its owner.") from error
+        raise SettingsError(
+            f"The data folder {folder} cannot be used: {error.strerror}. Check its owner, or set DATA_DIR."
+        ) from error
     with lock:
         if held is None:
             raise SettingsError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -21,7 +22,10 @@ from wa_orchestrator.errors import SettingsError, StoreUnavailable
 from wa_orchestrator.gateway.accept import Gateway
 from wa_orchestrator.gateway.media import MediaStore, NoMediaStore
 from wa_orchestrator.http.app import build_gateway_app
+from wa_orchestrator.http.numbers_only import build_numbers_app
 from wa_orchestrator.http.serving import bound_socket, serve, url_of
+from wa_orchestrator.metrics.exposition import Exposition
+from wa_orchestrator.metrics.loop_lag import LoopLag
 from wa_orchestrator.rooms import GatewayRooms
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store, StoreRules
@@ -55,10 +59,14 @@ def store_rules(settings: Settings) -> StoreRules:
         timezone=settings.timezone,
         message_keep_days=settings.message_keep_days,
         message_lease_ms=settings.message_lease_ms,
+        inbox_keep_days=settings.inbox_keep_days,
+        inbound_media_keep_days=settings.inbound_media_keep_days,
         message_attempts=settings.message_attempts,
         rate_per_second=settings.rate_limit_per_second,
         rate_burst=settings.rate_limit_burst,
         flood_per_minute=settings.flood_per_minute,
+        webhook_dead_letters=settings.webhook_dead_letters,
+        recipient_cap_per_day=settings.recipient_cap_per_day,
     )
 
 
@@ -72,16 +80,16 @@ def start_dispatching(services: Services, *, store: Store, planner: Planner, set
 # alone -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class RunningRole:
-    """A gateway (with a url) or a dispatcher (without) that runs."""
+    """A gateway, or a dispatcher; that one has a url only with METRICS_PORT."""
 
     settings: Settings
     url: str | None
     store_answers: bool
 
     def ready_file(self) -> str:
-        found = {"url": self.url, "apiKey": self.settings.api_key, "redisUrl": self.settings.redis_url}
-        if self.url is None:
-            found = {"redisUrl": self.settings.redis_url}
+        found = {"redisUrl": self.settings.redis_url}
+        if self.url is not None:
+            found = {"url": self.url, "apiKey": self.settings.api_key, **found}
         return json.dumps(found, indent=2) + "\n"
 
 
@@ -120,10 +128,13 @@ async def running_gateway(settings: Settings, *, clock: Clock | None = None) -> 
         store, answers = await _open_store(stack, settings, clock)
         rooms = GatewayRooms(
             settings=settings, clock=clock, store=store, media=_shared_media(settings),
-            gateway=Gateway(store=store, settings=settings, clock=clock),
+            gateway=Gateway(store=store, settings=settings, clock=clock), metrics=Exposition(store, role="gateway"),
         )  # fmt: skip
         http = await serve(build_gateway_app(rooms), listening)
         stack.push_async_callback(http.end)
+        loops = Services()
+        loops.start("loop_lag", LoopLag())
+        stack.push_async_callback(loops.stop)
         yield RunningRole(settings=settings, url=url_of(settings.host, settings.port), store_answers=answers)
         log.info("stopping")
 
@@ -134,13 +145,32 @@ async def running_dispatcher(settings: Settings, *, clock: Clock | None = None) 
     clock = clock or SystemClock()
     async with contextlib.AsyncExitStack() as stack:
         settings = with_store_of(settings)
+        listening = _numbers_socket(stack, settings)
         store, answers = await _open_store(stack, settings, clock)
+        url = await _serve_numbers(stack, settings, store, listening) if listening else None
         loops = Services()
+        loops.start("loop_lag", LoopLag())
         planner = Planner(store=store, settings=settings, clock=clock)
         start_dispatching(loops, store=store, planner=planner, settings=settings, clock=clock)
         stack.push_async_callback(loops.stop)
-        yield RunningRole(settings=settings, url=None, store_answers=answers)
+        yield RunningRole(settings=settings, url=url, store_answers=answers)
         log.info("stopping")
+
+
+def _numbers_socket(stack: contextlib.AsyncExitStack, settings: Settings) -> socket.socket | None:
+    """A dispatcher serves nobody; with METRICS_PORT it can at least be watched."""
+    if not settings.metrics_port:
+        return None
+    return stack.enter_context(bound_socket(settings.host, settings.metrics_port, setting="METRICS_PORT"))
+
+
+async def _serve_numbers(
+    stack: contextlib.AsyncExitStack, settings: Settings, store: Store, listening: socket.socket
+) -> str:
+    metrics = Exposition(store, role="dispatcher")
+    http = await serve(build_numbers_app(settings, store, metrics), listening)
+    stack.push_async_callback(http.end)
+    return url_of(settings.host, settings.metrics_port)
 
 
 def _shared_media(settings: Settings) -> MediaStore:

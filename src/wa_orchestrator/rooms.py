@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wa_orchestrator.alerts.room import Alerts
+from wa_orchestrator.backups.room import BackupRoom
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.dispatcher.planner import Planner
 from wa_orchestrator.events.live import LiveEvents
+from wa_orchestrator.events.webhooks import Webhooks
 from wa_orchestrator.gateway.accept import Gateway
 from wa_orchestrator.gateway.media import MediaStore
+from wa_orchestrator.inbound.files import InboundFiles
+from wa_orchestrator.inventory.profiles import Profiles
+from wa_orchestrator.inventory.watch import Inventory
+from wa_orchestrator.metrics.exposition import Exposition
 from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.settings import Settings
@@ -27,6 +34,7 @@ class GatewayRooms:
     store: Store
     gateway: Gateway
     media: MediaStore
+    metrics: Exposition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +42,13 @@ class Rooms(GatewayRooms):
     lifecycle: Lifecycle
     pool: ProxyPool
     live: LiveEvents
+    webhooks: Webhooks
     intake: Intake
     claims: Claims
     outcomes: Outcomes
+    inbound_files: InboundFiles
     planner: Planner
+    alerts: Alerts
+    inventory: Inventory
+    profiles: Profiles
+    backups: BackupRoom

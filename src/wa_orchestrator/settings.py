@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from wa_orchestrator.alerts.kinds import KINDS, SEVERITIES
 from wa_orchestrator.errors import SettingsError
+from wa_orchestrator.suppression.words import LONGEST_REPLY, OPT_IN_WORDS, OPT_OUT_WORDS, normalised
 
 _PROXY_NAME = re.compile(r"^PROXY_URL_[0-9]+$")
 
@@ -57,11 +59,25 @@ def _zone(name: str, value: str) -> str:
     return value.strip()
 
 
+def _time_or_off(name: str, value: str) -> str:
+    word = value.strip().lower()
+    if word != "off" and not re.fullmatch(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", word):
+        raise SettingsError(f"{name} must be a time of day such as 03:00, or off, not {value!r}.")
+    return word
+
+
 def _redis_url(name: str, value: str) -> str:
     url = value.strip()
     if url and not url.startswith(("redis://", "rediss://", "unix://", "valkey://", "valkeys://")):
         raise SettingsError(f"{name} must look like redis://:password@host:6379/0.")
     return re.sub(r"^valkey(s?)://", r"redis\1://", url)
+
+
+def _web_url(name: str, value: str) -> str:
+    url = value.strip()
+    if url and not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
+        raise SettingsError(f"{name} must be a web address such as https://ip.example/, without user or password.")
+    return url
 
 
 def _host_port(name: str, value: str) -> str:
@@ -105,6 +121,52 @@ def _assignments(name: str, value: str) -> str:
     return value.strip()
 
 
+def _web_address(name: str, value: str) -> str:
+    if not re.match(r"^https?://[^\s/@]+(/\S*)?$", value.strip()):
+        raise SettingsError(f"{name} must look like https://api.telegram.org.")
+    return value.strip().rstrip("/")
+
+
+def _alert_kinds(name: str, value: str) -> str:
+    words = sorted({word.strip().lower() for word in value.split(",") if word.strip()})
+    if unknown := set(words) - set(KINDS):
+        raise SettingsError(f"{name}: there is no alert {min(unknown)!r}; the kinds are {', '.join(KINDS)}.")
+    return ",".join(words)
+
+
+def _short_text(longest: int) -> Callable[[str, str], str]:
+    def read(name: str, value: str) -> str:
+        if len(value.strip()) > longest:
+            raise SettingsError(f"{name} must have at most {longest} characters.")
+        return value.strip()
+
+    return read
+
+
+def _allowed_networks(name: str, value: str) -> str:
+    from wa_orchestrator.events.targets import Guard  # noqa: PLC0415 - commands that need no settings start faster
+
+    Guard.from_setting(value)  # raises with a sentence
+    return value.strip().lower()
+
+
+def _opt_words(standard: tuple[str, ...]) -> Callable[[str, str], tuple[str, ...]]:
+    """Words with commas between; `standard` stands for our own list, `off` for none."""
+
+    def read(name: str, value: str) -> tuple[str, ...]:
+        words: list[str] = []
+        for word in (part.strip() for part in value.split(",")):
+            if word.lower() == "standard":
+                words += standard
+            elif word and word.lower() != "off":
+                words.append(word)
+        if empty := [word for word in words if not normalised(word)]:
+            raise SettingsError(f"{name}: {empty[0]!r} has no letter or digit, so no message could be it.")
+        return tuple(words)
+
+    return read
+
+
 def _setting(env: str, default: str, read: Callable[[str, str], Any], help_: str, *, group: str) -> Any:
     return field(metadata={"env": env, "default": default, "read": read, "help": help_, "group": group})
 
@@ -113,6 +175,8 @@ _MS_DAY = 24 * 3600 * 1000
 _DOCKER = "Workers as containers (RUNNER=docker)"
 _SERVER, _STORE, _SESSIONS, _PROXIES = "Server", "Store", "Sessions and workers", "Proxies"
 _MESSAGES = "Messages and pacing"
+_RESPONSIBLE = "Responsible sending and audit"
+_EVENTS = "Events and webhooks"
 _ALERTS, _BACKUPS, _WHATSAPP = "Alerts", "Backups", "Another WhatsApp server than the real one (tests, simulator)"
 
 
@@ -140,6 +204,15 @@ class Settings:
         group=_SERVER)  # fmt: skip
     max_body_bytes: int = _setting("MAX_BODY_BYTES", "1048576", _whole(1024, 1 << 30),
         "Larger request bodies are refused with 413.", group=_SERVER)  # fmt: skip
+
+    metrics_token: str = _setting("METRICS_TOKEN", "", _text,
+        "Bearer token that may read /metrics and nothing else. Empty: an API key with the right to read is needed.",
+        group=_SERVER)  # fmt: skip
+    metrics_open: bool = _setting("METRICS_OPEN", "false", _yes_no,
+        "Anybody who reaches the port may read /metrics. Only where nobody else does.", group=_SERVER)  # fmt: skip
+    metrics_port: int = _setting("METRICS_PORT", "0", _whole(0, 65535),
+        "Only for a dispatcher that runs alone: port of its /metrics and /health on ORCH_HOST; 0: none.",
+        group=_SERVER)  # fmt: skip
 
     sign_in_hours: int = _setting("SIGN_IN_HOURS", "24", _whole(1, 24 * 365),
         "After so many hours a browser must sign in to the dashboard again.", group=_SERVER)  # fmt: skip
@@ -219,6 +292,9 @@ class Settings:
         "One proxy per line, # for comments; relative to the current folder.", group=_PROXIES)  # fmt: skip
     proxy_check_target: str = _setting("PROXY_CHECK_TARGET", "web.whatsapp.com:443", _host_port,
         "What the health check connects to through each proxy.", group=_PROXIES)  # fmt: skip
+    proxy_exit_ip_url: str = _setting("PROXY_EXIT_IP_URL", "", _web_url,
+        "A page that answers with its visitor's address, asked once an hour through each proxy. Empty: not asked.",
+        group=_PROXIES)  # fmt: skip
     proxy_timeout_ms: int = _setting("PROXY_TIMEOUT_MS", "10000", _whole(100, 120_000),
         "A proxy that takes longer counts as hanging.", group=_PROXIES)  # fmt: skip
     proxy_bad_after: int = _setting("PROXY_BAD_AFTER", "3", _whole(1, 100),
@@ -248,16 +324,92 @@ class Settings:
         "Longest text of a message, in characters.", group=_MESSAGES)  # fmt: skip
     max_media_bytes: int = _setting("MAX_MEDIA_BYTES", "67108864", _whole(1024, 1 << 31),
         "Largest file that is uploaded or fetched.", group=_MESSAGES)  # fmt: skip
+    inbox_keep_days: int = _setting("INBOX_KEEP_DAYS", "30", _whole(0, 3650),
+        "How long conversations can be looked up; 0: what people write is not kept for that.",
+        group=_MESSAGES)  # fmt: skip
+    inbound_media_max_bytes: int = _setting("INBOUND_MEDIA_MAX_BYTES", "16777216", _whole(0, 1 << 31),
+        "Largest file of an incoming message that is fetched, through the session's proxy; 0: none.",
+        group=_MESSAGES)  # fmt: skip
+    inbound_media_keep_days: int = _setting("INBOUND_MEDIA_KEEP_DAYS", "30", _whole(1, 3650),
+        "How long received files are kept.", group=_MESSAGES)  # fmt: skip
+    inbound_media_total_bytes: int = _setting("INBOUND_MEDIA_TOTAL_BYTES", "10737418240", _whole(1 << 20, 1 << 50),
+        "Room for received files; beyond it the oldest go first.", group=_MESSAGES)  # fmt: skip
+    inbound_media_dir: str = _setting("INBOUND_MEDIA_DIR", "./inbound-media", _text,
+        "Where received files are kept. Share it between orchestrators of several servers.",
+        group=_MESSAGES)  # fmt: skip
     dispatch_interval_ms: int = _setting("DISPATCH_INTERVAL_MS", "25", _whole(1, 10_000),
         "How often due senders are served.", group=_MESSAGES)  # fmt: skip
+
+    opt_out_words: tuple[str, ...] = _setting("OPT_OUT_WORDS", "standard", _opt_words(OPT_OUT_WORDS),
+        "Whoever answers with one of these and nothing else gets no more messages. standard: our own list "
+        "(STOP, הסר …); add words with commas between; off: no word does that.",
+        group=_RESPONSIBLE)  # fmt: skip
+    opt_in_words: tuple[str, ...] = _setting("OPT_IN_WORDS", "standard", _opt_words(OPT_IN_WORDS),
+        "These lift an opt-out that was made by a word; standard, words of your own, or off.",
+        group=_RESPONSIBLE)  # fmt: skip
+    opt_out_reply: str = _setting("OPT_OUT_REPLY", "", _short_text(LONGEST_REPLY),
+        "Answered once to whoever opts out by a word. Empty: nothing is answered.", group=_RESPONSIBLE)  # fmt: skip
+    recipient_cap_per_day: int = _setting("RECIPIENT_CAP_PER_DAY", "0", _whole(0, 100_000),
+        "Messages one recipient may get in a day (TIMEZONE) from all sessions together; 0: no such limit.",
+        group=_RESPONSIBLE)  # fmt: skip
+    audit_keep_days: int = _setting("AUDIT_KEEP_DAYS", "365", _whole(1, 3650),
+        "How long the audit log is kept; at most 100,000 lines.", group=_RESPONSIBLE)  # fmt: skip
+
+    journal_length: int = _setting("JOURNAL_LENGTH", "100000", _whole(1000, 1_000_000),
+        "Events that are kept for those who read them by number.", group=_EVENTS)  # fmt: skip
+    journal_keep_days: int = _setting("JOURNAL_KEEP_DAYS", "30", _whole(1, 3650),
+        "Older events are not kept, however few there are.", group=_EVENTS)  # fmt: skip
+    webhook_backlog: int = _setting("WEBHOOK_BACKLOG", "500000", _whole(1000, 2_000_000),
+        "While a webhook's receiver is away so many events are kept for it; beyond, it is told of a gap.",
+        group=_EVENTS)  # fmt: skip
+    webhook_retry_days: int = _setting("WEBHOOK_RETRY_DAYS", "3", _whole(1, 30),
+        "How long an event is tried before it becomes a dead letter.", group=_EVENTS)  # fmt: skip
+    webhook_dead_letters: int = _setting("WEBHOOK_DEAD_LETTERS", "10000", _whole(100, 1_000_000),
+        "Dead letters kept per webhook; also how many events of refused sessions may wait aside.",
+        group=_EVENTS)  # fmt: skip
+    webhook_timeout_ms: int = _setting("WEBHOOK_TIMEOUT_MS", "10000", _whole(100, 60_000),
+        "A receiver that takes longer to answer has failed.", group=_EVENTS)  # fmt: skip
+    webhook_concurrency: int = _setting("WEBHOOK_CONCURRENCY", "8", _whole(1, 100),
+        "Requests under way to one receiver; events of one session go one after the other.", group=_EVENTS)  # fmt: skip
+    webhook_allow_private: str = _setting("WEBHOOK_ALLOW_PRIVATE", "false", _allowed_networks,
+        "Whether webhooks may lead into private networks: true, false, or networks: 10.1.0.0/16, 192.168.1.7.",
+        group=_EVENTS)  # fmt: skip
 
     telegram_bot_token: str = _setting("TELEGRAM_BOT_TOKEN", "", _text, "Empty: no alerts.",
         group=_ALERTS)  # fmt: skip
     telegram_chat_id: str = _setting("TELEGRAM_CHAT_ID", "", _text, "Where alerts go.", group=_ALERTS)  # fmt: skip
+    telegram_api_url: str = _setting("TELEGRAM_API_URL", "https://api.telegram.org", _web_address,
+        "The Bot API; another one for a server of your own.", group=_ALERTS)  # fmt: skip
+    alert_language: str = _setting("ALERT_LANGUAGE", "en", _one_of("en", "he"), "Language of alerts: en or he.",
+        group=_ALERTS)  # fmt: skip
+    alert_min_severity: str = _setting("ALERT_MIN_SEVERITY", "info", _one_of(*SEVERITIES),
+        "What is sent: info (all), warning or critical. The dashboard shows all.", group=_ALERTS)  # fmt: skip
+    alert_muted: str = _setting("ALERT_MUTED", "", _alert_kinds,
+        "Kinds that are not sent, with commas between, for example connected,backup_done.", group=_ALERTS)  # fmt: skip
+    alert_grace_ms: int = _setting("ALERT_GRACE_MS", "60000", _whole(0, _MS_DAY),
+        "A lost connection or a low stock that is over sooner is not told.", group=_ALERTS)  # fmt: skip
+    alert_fold_ms: int = _setting("ALERT_FOLD_MS", "600000", _whole(1000, 7 * _MS_DAY),
+        "The same about the same is told once in this time, then with how often it happened.",
+        group=_ALERTS)  # fmt: skip
+    alert_digest_ms: int = _setting("ALERT_DIGEST_MS", "5000", _whole(100, _MS_DAY),
+        "How long is waited for more of a kind, so that many make one message.", group=_ALERTS)  # fmt: skip
+    low_free_slots: int = _setting("LOW_FREE_SLOTS", "2", _whole(0, 1_000_000),
+        "Alert when fewer proxy slots are free; 0: never.", group=_ALERTS)  # fmt: skip
+    low_healthy_proxies: int = _setting("LOW_HEALTHY_PROXIES", "1", _whole(0, 1_000_000),
+        "Alert when fewer proxies work; 0: never.", group=_ALERTS)  # fmt: skip
+    low_connected_sessions: int = _setting("LOW_CONNECTED_SESSIONS", "0", _whole(0, 1_000_000),
+        "Alert when fewer sessions are connected; 0: never.", group=_ALERTS)  # fmt: skip
+    low_profiles: int = _setting("LOW_PROFILES", "0", _whole(0, 1_000_000),
+        "Alert when fewer uploaded profiles are left; 0: never.", group=_ALERTS)  # fmt: skip
 
     backups_dir: str = _setting("BACKUPS_DIR", "./backups", _text, "Where backups are kept.",
         group=_BACKUPS)  # fmt: skip
     max_backups: int = _setting("MAX_BACKUPS", "7", _whole(1, 10_000), "Older ones are removed.",
+        group=_BACKUPS)  # fmt: skip
+    backup_at: str = _setting("BACKUP_AT", "03:00", _time_or_off,
+        "When the daily backup is made, in TIMEZONE; off: only when asked for.", group=_BACKUPS)  # fmt: skip
+    backup_passphrase: str = _setting("BACKUP_PASSPHRASE", "", _text,
+        "Backups are encrypted with it. Without it they hold proxy passwords and auth files in the open.",
         group=_BACKUPS)  # fmt: skip
 
     wa_websocket_url: str = _setting("WA_WEBSOCKET_URL", "", _text, "For example wss://localhost:7443/ws/chat.",
@@ -280,6 +432,10 @@ class Settings:
     @property
     def run_path(self) -> Path:
         return self.data_path(self.run_dir)
+
+    @property
+    def inbound_media_path(self) -> Path:
+        return self.data_path(self.inbound_media_dir)
 
     @property
     def backups_path(self) -> Path:

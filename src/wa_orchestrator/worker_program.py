@@ -45,7 +45,10 @@ def worker_program(settings: Settings) -> Program:
     """WORKER_COMMAND if given, else the built bundle with the flags that keep it small."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
     if settings.worker_command:
-        return Program(command=tuple(shlex.split(settings.worker_command)), env=env)
+        try:
+            return Program(command=tuple(shlex.split(settings.worker_command)), env=env)
+        except ValueError:
+            raise SettingsError("WORKER_COMMAND cannot be read. Check its quotes.") from None
     bundle = find_bundle("worker")
     flags = json.loads(bundle.with_name("worker.flags.json").read_text(encoding="utf-8"))
     return Program(command=(find_node(), *flags["nodeFlags"], str(bundle)), env={**env, **flags["env"]})

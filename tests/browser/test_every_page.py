@@ -14,11 +14,19 @@ PAGES = {
     "sessions": "/",
     "scan": "/scan?session={waiting}",
     "session": "/sessions/{linked}",
+    "inbox": "/sessions/{linked}/inbox?chat=972550000000",
     "messages": "/messages",
     "message": "/messages/{message}",
     "proxies": "/proxies",
     "anti-ban": "/anti-ban",
     "limits": "/anti-ban/{linked}",
+    "alerts": "/alerts",
+    "backups": "/backups",
+    "suppression": "/suppression?phone=972559999990",
+    "webhooks": "/webhooks",
+    "webhook": "/webhooks/{webhook}",
+    "keys": "/keys",
+    "audit": "/audit",
     "live-log": "/live-log",
     "check-up": "/check-up",
     "not-found": "/sessions/nobody",
@@ -38,16 +46,28 @@ def scene(shared_system: System) -> Iterator[dict[str, str]]:
     for number in range(12):
         body = {"to": recipients[number % 5], "message": f"Your order {number} is ready", "sessionId": linked[0]}
         system.api.post("/api/v1/send", body)
+    system.simulator.post(f"/phones/{recipients[0]}/send", {"to": "972530000000", "text": "שלום, when will it arrive?"})
     system.api.call("PUT", f"/api/anti-ban/sessions/{linked[1]}/limits", {"daily": 5, "hours": None})
     lost = system.api.post("/api/v1/send", {"to": "972559999999", "message": "?", "sessionId": linked[0]})
     system.api.post(f"/api/sessions/{linked[2]}/stop")
     system.simulator.post("/phones/972530000003/unlink")
     system.wait_status(linked[3], "logged_out")
+    system.api.post("/api/v1/suppression", {"phone": "972559999990", "reason": "complaint", "note": "called us"})
+    system.api.post("/api/v1/recipients/972559999990/consent", {"source": "web form", "note": "טופס באתר"})
+    system.api.post("/api/v1/keys", {"name": "shop", "rights": ["send", "read"], "sessions": linked[:2]})
+    system.api.post("/api/v1/backups/create")
     waiting = system.provision(label="New shop")
     system.qr(waiting)
-    yield {"linked": linked[0], "waiting": waiting, "message": lost["messageId"]}
+    hook = system.api.post(
+        "/api/v1/webhooks", {"url": "https://app.example/events", "types": ["proxy.*"], "label": "חנות"}
+    )
+    yield {"linked": linked[0], "waiting": waiting, "message": lost["messageId"], "webhook": hook["id"]}
+    system.api.call("DELETE", f"/api/v1/webhooks/{hook['id']}")
     for session in system.api.get("/api/sessions?limit=1000")["sessions"]:
         system.api.call("DELETE", f"/api/sessions/{session['sessionId']}?forget=true")
+    system.api.call("DELETE", "/api/v1/suppression/972559999990")
+    for key in system.api.get("/api/v1/keys")["keys"]:
+        system.api.call("DELETE", f"/api/v1/keys/{key['id']}")
 
 
 @pytest.fixture

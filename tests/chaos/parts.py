@@ -8,10 +8,14 @@ import os
 import random
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
-from support.system import PROGRAM, Http, wait_for
+import redis
 
+from support.system import PROGRAM, Http, pid_in, wait_for
+
+WORKER_ENV = "ACK_TIMEOUT_MS=4000 RECONNECT_BASE_MS=100 RECONNECT_MAX_MS=1000 CLAIM_WAIT_MS=5000"
 _START_S = 60
 
 
@@ -34,7 +38,7 @@ class Part:
         command = [str(PROGRAM), *self._arguments, "--ready-file", str(self.ready_file)]
         if self._has_port:
             command += ["--port", self._port]
-        with (self._folder / f"{self.name}.log").open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, cwd=self._folder,
                 start_new_session=True,
@@ -58,6 +62,14 @@ class Part:
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    @property
+    def log(self) -> Path:
+        return self._folder / f"{self.name}.log"
+
     def end(self, how: signal.Signals) -> None:
         if self._process:
             with contextlib.suppress(ProcessLookupError):
@@ -69,9 +81,17 @@ class Part:
 class Cluster:
     """An orchestrator with simulated WhatsApp, several gateways and dispatchers, all on one embedded store."""
 
-    def __init__(self, folder: Path, *, gateways: int = 2, dispatchers: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        gateways: int = 2,
+        dispatchers: int = 2,
+        data: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
-        self.data = folder / "data"
+        self.data = data or folder / "data"
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
@@ -81,15 +101,16 @@ class Cluster:
             "MESSAGE_LEASE_MS": "6000",
             "PROVISIONING_INTERVAL_MS": "500",
             "MONITOR_INTERVAL_MS": "3000",
-            "WORKER_ENV": "ACK_TIMEOUT_MS=4000 RECONNECT_BASE_MS=100 RECONNECT_MAX_MS=1000 CLAIM_WAIT_MS=5000",
+            "WORKER_ENV": WORKER_ENV,
+            **(settings or {}),
         }
-        data = ["--data-dir", str(self.data)]
+        place = ["--data-dir", str(self.data)]
         self.orchestrator = Part(
-            "orchestrator", folder, ["up", "--simulate", "--roles", "orchestrator", *data], env, port=True
+            "orchestrator", folder, ["up", "--simulate", "--roles", "orchestrator", *place], env, port=True
         )
-        self.gateways = [Part(f"gateway{n}", folder, ["gateway", *data], env, port=True) for n in range(gateways)]
+        self.gateways = [Part(f"gateway{n}", folder, ["gateway", *place], env, port=True) for n in range(gateways)]
         self.dispatchers = [
-            Part(f"dispatcher{n}", folder, ["dispatcher", *data], env, port=False) for n in range(dispatchers)
+            Part(f"dispatcher{n}", folder, ["dispatcher", *place], env, port=False) for n in range(dispatchers)
         ]
         self.key = ""
         self.simulator = Http("")
@@ -133,7 +154,20 @@ class Cluster:
         return bool(files) and _kill(chance.choice(files))
 
     def kill_store(self) -> bool:
-        return _kill(self.data / "store" / "valkey.pid")
+        return _kill(self.store_pid_file)
+
+    @property
+    def store_pid_file(self) -> Path:
+        return self.data / "store" / "valkey.pid"
+
+    def store(self) -> redis.Redis:
+        """A client of the embedded store, for faults that are made inside it."""
+        folder = self.data / "store"
+        port, password = (folder / "port").read_text(), (folder / "password").read_text().strip()
+        return redis.Redis(port=int(port), password=password, decode_responses=True, socket_timeout=5)
+
+    def worker_pids(self) -> dict[str, int]:
+        return {file.stem: pid_in(file) for file in sorted((self.data / "run").glob("*.pid"))}
 
     def proxies_in_use(self) -> list[int]:
         return sorted({int(p["port"]) for p in self.api.get("/api/v1/proxies")["proxies"] if p["sessions"]})

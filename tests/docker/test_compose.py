@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ import pytest
 from support.deployment import CONTROL_PLANE, RELAY, Deployment, install_compose
 from support.docker_engine import Engine
 from support.packets import Packet, counting
-from support.system import wait_for
+from support.system import Refused, wait_for
 
 Timed = Callable[[str], AbstractContextManager[None]]
 
@@ -230,6 +231,67 @@ def test_a_part_is_restarted_and_all_goes_on(system: Deployment, session: str, e
     wait_delivered(system, f"before {service}", f"after {service}")
     if service != "egress":  # a worker that misses the relay for a moment may be restarted on its proxy
         assert _started(system, session) == before
+
+
+@pytest.mark.parametrize("how", ["restarted", "killed", "restarted with all containers"])
+def test_the_engine_is_restarted_while_messages_flow(
+    system: Deployment, session: str, engine: Engine, timed: Timed, how: str
+) -> None:
+    if not engine.private:
+        pytest.skip("the engine of DOCKER_HOST is not ours to restart")
+    live_on = how != "restarted with all containers"
+    if not live_on:
+        _prepare_an_engine_that_ends_its_containers(system, session, engine)
+    before = _started(system, session)
+    texts = [f"engine {how} {n:02}" for n in range(30)]
+    sender = threading.Thread(target=_send_all, args=(system, session, texts))
+    sender.start()
+    try:
+        with timed(f"the engine is {how} → all connected again"):
+            if how == "killed":
+                engine.kill()
+            engine.restart(containers_live_on=live_on)
+            system.wait_ready()
+            system.wait_status(session, "connected", timeout_s=90)
+    finally:
+        sender.join()
+    wait_delivered(system, *texts)
+    came = [message["text"] for message in system.inbox("972520000001") if message["text"] in texts]
+    assert came == texts, "each once, in order"
+    names = engine.docker("ps", "--filter", f"name=wa_session_{session}", "--format", "{{.Names}}").split()
+    assert names == [f"wa_session_{session}"], "no worker runs twice"
+    if live_on:
+        assert _started(system, session) == before, "its worker was adopted"
+    else:
+        assert _started(system, session) != before
+        engine.restart()
+        system.wait_ready()
+        system.wait_status(session, "connected", timeout_s=90)
+
+
+def _prepare_an_engine_that_ends_its_containers(system: Deployment, session_id: str, engine: Engine) -> None:
+    """The change itself leaves containers stopped: deployed again they run under the new engine."""
+    engine.restart(containers_live_on=False)
+    system.compose("up", "-d", "--no-build", "simulator")
+    system.deploy()
+    system.wait_ready()
+    system.wait_status(session_id, "connected", timeout_s=90)
+
+
+def _send_all(system: Deployment, session_id: str, texts: list[str]) -> None:
+    """One after the other, each until it is accepted: in the time without a server there is nobody to ask."""
+    for text in texts:
+        body = {"to": "972520000001", "message": text, "sessionId": session_id}
+
+        def accepted(body: dict[str, str] = body) -> bool:
+            try:
+                system.api.post("/api/v1/send", body, Idempotency_Key=body["message"].replace(" ", "-"))
+            except (OSError, Refused):
+                return False
+            return True
+
+        wait_for(accepted, what="a message to be accepted", timeout_s=120, pause_s=0.2)
+        time.sleep(0.2)
 
 
 def test_a_second_deploy_restarts_no_worker(system: Deployment, session: str) -> None:

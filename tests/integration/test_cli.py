@@ -230,7 +230,9 @@ def test_error_is_a_sentence_on_stderr(server: ScriptedServer) -> None:
 def test_wrong_usage_is_a_sentence_with_a_hint() -> None:
     result = run("sesions")
     assert result.exit_code == 2
-    assert result.stderr == "No such command 'sesions'. Did you mean 'sessions'? See `wa-orchestrator --help`.\n"
+    assert result.stderr == (
+        "No such command 'sesions'. Did you mean 'sessions', 'suppression'? See `wa-orchestrator --help`.\n"
+    )
     as_json = run("sessions", "show", "--json")
     assert as_json.exit_code == 2
     assert json.loads(as_json.stdout)["error"]["code"] == "USAGE"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import aiohttp
+from fastapi.dependencies import models, utils
 
 from support.leftovers import end_all_below
 from wa_orchestrator.app import Running, running_server
@@ -181,3 +182,12 @@ async def control_plane(data: Path, **environ: str) -> AsyncIterator[ControlPlan
             yield ControlPlane(server, http, data)
     finally:
         await end_all_below(data)
+        _forget_the_app()
+
+
+def _forget_the_app() -> None:
+    """FastAPI remembers every handler it has seen, and with it the whole app: hundreds of them fill the memory."""
+    for module in (models, utils):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()

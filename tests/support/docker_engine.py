@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -74,11 +75,22 @@ class Engine:
         (folder / "Dockerfile").write_text(_TINY.format(base="local/python:3.11-slim"))
         self.docker("build", "-q", "-t", TINY_IMAGE, str(folder))
 
-    def restart(self) -> None:
-        """The private engine goes away and comes back; containers live on."""
+    def restart(self, *, containers_live_on: bool = True) -> None:
+        """The private engine goes away and comes back; containers live on, or end and are started again by it."""
         assert self.private
         self.stop()
-        _run_script("daemon")
+        _run_script("daemon", LIVE_RESTORE="1" if containers_live_on else "0")
+
+    def kill(self) -> None:
+        """The private engine, and it alone, ends without a word."""
+        assert self.private
+        pid_file = self.socket.parent / "docker.pid"
+        pid = int(pid_file.read_text())
+        assert Path(f"/proc/{pid}/comm").read_text().strip() == "dockerd"
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def stop(self) -> None:
         _run_script("stop")
@@ -104,6 +116,6 @@ def start_engine(uncaptured: Callable[[], AbstractContextManager[None]]) -> Engi
     return Engine(host, private=host != given)
 
 
-def _run_script(word: str) -> None:
-    environ = {name: value for name, value in os.environ.items() if name != "DOCKER_HOST"}
+def _run_script(word: str, **settings: str) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "DOCKER_HOST"} | settings
     subprocess.run([_SCRIPT, word], check=True, capture_output=True, timeout=120, env=environ)

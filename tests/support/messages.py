@@ -142,7 +142,7 @@ def dispatcher(store: Store, clock: ManualClock, **overrides: Any) -> Dispatcher
 # what may stay when every message has ended: kept on purpose, each with its own end (see store/keys.py)
 _KEPT = ("message:", "messages:all", "messages:number", "messages:dead", "recipient:", "stats:", "events:", "lane:",
          "claims:token", "idempotency:", "rate:", "limits:", "session:", "sessions:", "phone:", "proxy:", "proxies:",
-         "counter:", "provision:", "routed:", "outbox:retries", "lanes:due")  # fmt: skip
+         "counter:", "provision:", "routed:", "outbox:retries", "lanes:due", "clock:seen")  # fmt: skip
 _NEVER = ("lane:inflight:", "session:outbox:")
 
 

@@ -59,6 +59,16 @@ class StoreServer:
         with redis.Redis(port=self.port) as client:
             client.config_set("requirepass", password)
 
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """It lives and answers nobody."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 

@@ -16,6 +16,7 @@ from wa_orchestrator import errors
 from wa_orchestrator.clock import ManualClock
 from wa_orchestrator.gateway.accept import Gateway, _fingerprint, decode_send
 from wa_orchestrator.gateway.bulk import items_of_array, lines_of
+from wa_orchestrator.model.caller import FIRST_KEY, Caller
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.messages import NewMessage
 
@@ -46,7 +47,7 @@ GATEWAY = Gateway(store=cast(Store, _Store()), settings=settings(), clock=CLOCK)
 
 async def kept(body: dict[str, Any], *, key: str | None = None, by: str = "api") -> NewMessage:
     with pytest.raises(Kept) as found:
-        await GATEWAY.accept(decode_send(json.dumps(body).encode()), by=by, idempotency_key=key)
+        await GATEWAY.accept(decode_send(json.dumps(body).encode()), caller=Caller(by=by), idempotency_key=key)
     return found.value.message
 
 
@@ -90,7 +91,7 @@ async def test_keys_of_different_callers_do_not_meet_and_name_nothing() -> None:
 @pytest.mark.parametrize("key", ["a b", "x" * 256, "ключ", "line\n", "\x7f"])
 async def test_a_key_has_visible_ascii_characters(key: str) -> None:
     with pytest.raises(errors.InvalidBody) as refused:
-        await GATEWAY.accept(decode_send(b'{"to":"972521111111","text":"a"}'), by="api", idempotency_key=key)
+        await GATEWAY.accept(decode_send(b'{"to":"972521111111","text":"a"}'), caller=FIRST_KEY, idempotency_key=key)
     assert refused.value.details == {"field": "Idempotency-Key"}
 
 
@@ -123,7 +124,7 @@ async def test_a_key_has_visible_ascii_characters(key: str) -> None:
 )
 async def test_a_bad_body_is_refused_with_its_field(body: dict[str, Any], error: type[Exception], field: str) -> None:
     with pytest.raises(error) as refused:
-        await GATEWAY.accept(decode_send(json.dumps(body).encode()), by="api")
+        await GATEWAY.accept(decode_send(json.dumps(body).encode()), caller=FIRST_KEY)
     assert isinstance(refused.value, errors.OrchestratorError)
     assert (refused.value.details or {})["field"] == field
 

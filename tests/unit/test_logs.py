@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -47,6 +48,16 @@ def out(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
 )
 def test_credentials_are_taken_out_of_urls(text: str, clean: str) -> None:
     assert without_credentials(text) == clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 1_000_000, "a://" * 250_000, "a://a" * 200_000 + "@", "x" * 1_000_000 + "://a@b", "@" * 1_000_000 + "://"],
+)
+def test_a_text_made_to_keep_us_busy_does_not(text: str) -> None:
+    began = time.process_time()
+    without_credentials(text)
+    assert time.process_time() - began < 1.0, "usual: a few milliseconds"
 
 
 _PASSWORDS = st.text(

@@ -39,6 +39,8 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "MESSAGE_FAILED": [{}],
     "MESSAGE_STATUS": [{}],
     "MESSAGE_RECEIVED": [{}],
+    "MEDIA_READY": [{}],
+    "MEDIA_FAILED": [{}],
 }
 
 

@@ -1,7 +1,9 @@
 /** Signed HTTP to the control plane: direct, on node:http, so that the proxy dispatcher of fetch does not apply. */
 import { createHmac } from 'node:crypto'
+import { createReadStream } from 'node:fs'
 import http from 'node:http'
 import https from 'node:https'
+import { pipeline } from 'node:stream/promises'
 import type { Settings } from './settings.ts'
 
 export interface Answer {
@@ -52,12 +54,30 @@ export class Api {
     return this.#send('GET', new URL(this.#prefix + path, this.#base), '', { timeoutMs })
   }
 
+  /** A file as the body. It is signed by its hash, so that the other side knows who speaks before it reads it. */
+  async upload(path: string, file: string, about: { sizeBytes: number; sha256: string }, options: RequestOptions): Promise<Answer> {
+    const url = new URL(this.#prefix + path, this.#base)
+    const headers = {
+      ...this.#signed(`PUT ${url.pathname}\n${about.sizeBytes}\n${about.sha256}`),
+      'x-content-sha256': about.sha256,
+      'content-type': 'application/octet-stream',
+      'content-length': about.sizeBytes,
+    }
+    const { request, response } = this.#request('PUT', url, headers, options)
+    // An answer may come before the last byte is sent (a refusal), and it alone counts.
+    pipeline(createReadStream(file), request).catch((error: unknown) => request.destroy(error as Error))
+    return this.#read(await response)
+  }
+
   close(): void {
     this.#agent.destroy()
   }
 
   async #post(url: URL, body: string, options: RequestOptions): Promise<Answer> {
-    const response = await this.#send('POST', url, body, options)
+    return this.#read(await this.#send('POST', url, body, options))
+  }
+
+  async #read(response: http.IncomingMessage): Promise<Answer> {
     const chunks: Buffer[] = []
     let size = 0
     for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -68,19 +88,34 @@ export class Api {
     return { status: response.statusCode ?? 0, body: Buffer.concat(chunks) }
   }
 
-  #send(method: string, url: URL, body: string, { timeoutMs, signal }: RequestOptions): Promise<http.IncomingMessage> {
-    const timestamp = String(Date.now())
+  #send(method: string, url: URL, body: string, options: RequestOptions): Promise<http.IncomingMessage> {
     const headers = {
-      'x-webhook-timestamp': timestamp,
-      'x-webhook-signature': sign(this.#secret, timestamp, body),
+      ...this.#signed(body),
       ...(method === 'POST' ? { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } : {}),
     }
+    const { request, response } = this.#request(method, url, headers, options)
+    request.end(body)
+    return response
+  }
+
+  #signed(what: string): { 'x-webhook-timestamp': string; 'x-webhook-signature': string } {
+    const timestamp = String(Date.now())
+    return { 'x-webhook-timestamp': timestamp, 'x-webhook-signature': sign(this.#secret, timestamp, what) }
+  }
+
+  #request(
+    method: string,
+    url: URL,
+    headers: http.OutgoingHttpHeaders,
+    { timeoutMs, signal }: RequestOptions,
+  ): { request: http.ClientRequest; response: Promise<http.IncomingMessage> } {
     // Covers the whole exchange, the body of the answer included.
     const limit = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])])
-    return new Promise((resolve, reject) => {
-      const request = this.#transport.request(url, { method, headers, agent: this.#agent, signal: limit }, resolve)
+    const request = this.#transport.request(url, { method, headers, agent: this.#agent, signal: limit })
+    const response = new Promise<http.IncomingMessage>((resolve, reject) => {
+      request.on('response', resolve)
       request.on('error', reject)
-      request.end(body)
     })
+    return { request, response }
   }
 }

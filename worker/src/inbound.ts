@@ -6,11 +6,14 @@ import {
   jidNormalizedUser,
   type BaileysEventMap,
   type BinaryNode,
+  type proto,
   type WAMessage,
 } from 'baileys'
-import { readContent, type InboundContent } from './inboundContent.ts'
+import { clip, readContent, type InboundContent } from './inboundContent.ts'
 import { errorText, type Log } from './log.ts'
+import type { MediaJobs } from './mediaJobs.ts'
 import type { Leftover, Opened } from './opened.ts'
+import { openVote } from './pollVotes.ts'
 import { readReceipt, type Me } from './receipts.ts'
 import { RecentSet } from './recentSet.ts'
 import { reopen } from './reopen.ts'
@@ -23,6 +26,9 @@ export interface InboundOptions {
   readonly opened: Pick<Opened, 'claim'>
   readonly me: () => Me | undefined
   readonly phoneJidOf: (lid: string) => Promise<string | undefined>
+  readonly media: Pick<MediaJobs, 'keep'>
+  /** A message of ours, as it was sent. */
+  readonly sentMessage: (waMessageId: string) => proto.IMessage | undefined
   readonly log: Log
 }
 
@@ -92,20 +98,47 @@ export class Inbound {
     const { key } = message
     return this.#inOrder(async () => {
       if (!key.id || !key.remoteJid) return
-      const sender = (isJidGroup(key.remoteJid) ? key.participant : key.remoteJid) ?? key.remoteJid
-      const { phoneJid, lid } = await this.#identify(sender, isJidGroup(key.remoteJid) ? key.participantAlt : key.remoteJidAlt)
-      const chat = isJidGroup(key.remoteJid) ? key.remoteJid : (phoneJid ?? jidNormalizedUser(key.remoteJid))
+      const isGroup = isJidGroup(key.remoteJid) === true
+      const sender = (isGroup ? key.participant : key.remoteJid) ?? key.remoteJid
+      const { phoneJid, lid } = await this.#identify(sender, isGroup ? key.participantAlt : key.remoteJidAlt)
+      const chat = isGroup ? key.remoteJid : (phoneJid ?? jidNormalizedUser(key.remoteJid))
       if (!this.#options.reported.add({ waMessageId: key.id, chat, fromLid: lid })) return
+      const { media, pollVote } = content
+      const state = media ? await this.#keepMedia(key.id, chat, message, media) : undefined
       this.#emit('MESSAGE_RECEIVED', {
         waMessageId: key.id,
         from: phoneJid ? digits(phoneJid) : jidNormalizedUser(sender),
         ...(lid ? { fromLid: lid } : {}),
         chat,
+        isGroup,
+        ...(message.pushName ? { pushName: clip(message.pushName) } : {}),
         ...content,
+        ...(media ? { media: { ...media, ...state } } : {}),
+        ...(pollVote ? { pollVote: { ...pollVote, ...this.#vote(message, [phoneJid, lid]) } } : {}),
         timestamp: secondsOf(message.messageTimestamp) * 1000 || Date.now(),
         offline,
       })
     })
+  }
+
+  /** On disk before the event: once the message is told, its file is fetched, whatever happens to this process. */
+  async #keepMedia(waMessageId: string, chat: string, { message }: WAMessage, media: NonNullable<InboundContent['media']>): Promise<object> {
+    try {
+      return await this.#options.media.keep(waMessageId, chat, message, media)
+    } catch (error) {
+      this.#options.log.error('media_not_planned', { wa_message_id: waMessageId, error: errorText(error) })
+      return { state: 'unavailable' }
+    }
+  }
+
+  #vote({ message }: WAMessage, voters: ReadonlyArray<string | undefined>): { options?: readonly string[] } {
+    const update = message?.pollUpdateMessage
+    const me = this.#options.me()
+    if (!update || !me) return {}
+    const names = (jids: ReadonlyArray<string | undefined>): string[] => jids.flatMap(jid => (jid ? [jidNormalizedUser(jid)] : []))
+    const poll = this.#options.sentMessage(update.pollCreationMessageKey?.id ?? '')
+    const options = openVote(update, poll, { creators: names([me.id, me.lid]), voters: names(voters) })
+    return options === undefined ? {} : { options }
   }
 
   #emit(type: 'MESSAGE_STATUS' | 'MESSAGE_RECEIVED', data: EventData): void {

@@ -56,6 +56,8 @@ export interface OutboxMessage {
   readonly attempt?: number
   readonly typingMs?: number
   readonly checkExists?: boolean
+  /** Failed before, and somebody had it sent again. */
+  readonly redriven?: boolean
 }
 
 export interface Command {

@@ -15,6 +15,8 @@ export type EventType =
   | 'PING'
   | 'MESSAGE_STATUS'
   | 'MESSAGE_RECEIVED'
+  | 'MEDIA_READY'
+  | 'MEDIA_FAILED'
   | 'MESSAGE_SENT'
   | 'MESSAGE_FAILED'
   | 'COMMAND_RESULT'

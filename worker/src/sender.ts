@@ -52,14 +52,16 @@ export class Sender {
   async send(message: OutboxMessage): Promise<SentMessage> {
     const known = this.#options.ledger.message(message.waMessageId)
     if (known?.state === 'sent') return { sentAt: known.at, repeated: true }
-    if (message.lease.expiresAt - Date.now() < LEASE_MARGIN_MS) throw new LeaseExpired('the lease has run out')
+    requireLease(message)
     let file: MediaFile | undefined
     try {
       const sock = await this.#openSocket()
-      if (message.checkExists) await this.#requireOnWhatsApp(sock, message.to)
+      if (message.checkExists) await this.#requireOnWhatsApp(sock, message)
       file = await this.#fetchMedia(message)
       const proto = await this.#build(sock, message, file)
       await this.#type(sock, message)
+      // A slow download may have taken longer than the lease: the message may be somebody else's by now.
+      requireLease(message)
       return await this.#release(sock, message, proto)
     } catch (error) {
       throw this.#translate(error)
@@ -77,12 +79,13 @@ export class Sender {
     return connection.requireSocket()
   }
 
-  async #requireOnWhatsApp(sock: WASocket, to: string): Promise<void> {
+  async #requireOnWhatsApp(sock: WASocket, { to, redriven }: OutboxMessage): Promise<void> {
     if (!isPnUser(to)) return
     const { ledger } = this.#options
     const jid = jidNormalizedUser(to)
     let exists = ledger.knownNumber(jid, Date.now())
-    if (exists === undefined) {
+    // Whoever drives it again believes that the number is on WhatsApp now.
+    if (exists === undefined || (redriven && !exists)) {
       const found = await sock.onWhatsApp(jid)
       if (found === undefined) throw new SendFailure('INTERNAL', 'WhatsApp did not answer the number check', { retryable: true })
       exists = found.some(entry => entry.exists)
@@ -115,7 +118,7 @@ export class Sender {
 
   /** The moment of typing that a person would need; shown only, so its failure does not matter. */
   async #type(sock: WASocket, message: OutboxMessage): Promise<void> {
-    const ms = Math.min(message.typingMs ?? 0, MAX_TYPING_MS, message.lease.expiresAt - Date.now() - LEASE_MARGIN_MS)
+    const ms = Math.min(message.typingMs ?? 0, MAX_TYPING_MS, message.lease.expiresAt - Date.now() - 2 * LEASE_MARGIN_MS)
     if (ms <= 0) return
     try {
       await sock.sendPresenceUpdate('composing', message.to)
@@ -176,6 +179,10 @@ export class Sender {
     this.#options.log.warn('send_failed', { error: errorText(error) })
     return new SendFailure('INTERNAL', errorText(error), { retryable: true })
   }
+}
+
+const requireLease = ({ lease }: OutboxMessage): void => {
+  if (lease.expiresAt - Date.now() < LEASE_MARGIN_MS) throw new LeaseExpired('the lease has run out')
 }
 
 const isClosedError = (error: unknown): boolean => error instanceof Error && /^Connection (Closed|Terminated)/.test(error.message)

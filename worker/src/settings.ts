@@ -30,6 +30,7 @@ export interface Settings {
   readonly reconnectBaseMs: number
   readonly reconnectMaxMs: number
   readonly maxMediaBytes: number
+  readonly inboundMediaMaxBytes: number
   readonly spoolMaxBytes: number
   readonly claimWaitMs: number
 }
@@ -176,6 +177,8 @@ export const readSettings = (env: Env): Settings => {
     reconnectBaseMs: number(env, 'RECONNECT_BASE_MS', 1_000, 1),
     reconnectMaxMs: number(env, 'RECONNECT_MAX_MS', 60_000, 1),
     maxMediaBytes: number(env, 'MAX_MEDIA_BYTES', 64 * 1024 * 1024, 1),
+    // Pictures, voice notes and most videos; documents may have gigabytes. 0: no file is fetched.
+    inboundMediaMaxBytes: number(env, 'INBOUND_MEDIA_MAX_BYTES', 16 * 1024 * 1024),
     spoolMaxBytes: number(env, 'SPOOL_MAX_BYTES', 64 * 1024 * 1024, 1024),
     claimWaitMs: Math.min(60_000, number(env, 'CLAIM_WAIT_MS', 55_000)),
   })

@@ -18,6 +18,8 @@ import { CorruptJournal } from './journalFrames.ts'
 import { isLedgerKey, keepLedgerEntry, Ledger } from './ledger.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { errorText, type Log } from './log.ts'
+import { isMediaKey, MediaJobs } from './mediaJobs.ts'
+import { MediaLoop } from './mediaLoop.ts'
 import { keepMessage, MessageStore } from './messageStore.ts'
 import { takeOverMultiFile } from './multiFile.ts'
 import { Outbox } from './outbox.ts'
@@ -43,8 +45,11 @@ export interface RunningWorker {
 
 const openSendJournal = async (folder: string, log: Log): Promise<Journal> => {
   const path = join(folder, 'outbox', 'journal')
-  const keep = (key: string, value: string): boolean =>
-    isLedgerKey(key) ? keepLedgerEntry(key, value, Date.now()) : keepMessage(value, Date.now())
+  const keep = (key: string, value: string): boolean => {
+    // A file that was never fetched is told about before it goes.
+    if (isMediaKey(key)) return true
+    return isLedgerKey(key) ? keepLedgerEntry(key, value, Date.now()) : keepMessage(value, Date.now())
+  }
   try {
     return await Journal.open(path, [], keep)
   } catch (error) {
@@ -84,6 +89,8 @@ const controlPlaneOf = (url: URL): { host: string; port: number } => ({
   port: Number(url.port) || (url.protocol === 'https:' ? 443 : 80),
 })
 
+const mediaIdIn = (body: string): string => (JSON.parse(body) as { data: { mediaId: string } }).data.mediaId
+
 export const startWorker = async (settings: Settings, log: Log): Promise<RunningWorker> => {
   process.umask(0o077)
   const folder = resolve(settings.sessionsDir, settings.sessionId)
@@ -94,10 +101,12 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
 
   const api = new Api(settings)
   const reported = new Reported()
+  const mediaTold = new Set<string>()
   const spool = Spool.open(join(folder, 'events'), {
     maxBytes: settings.spoolMaxBytes,
     onStored: ({ type, body }) => {
       if (type === 'MESSAGE_RECEIVED') reported.addEvent(body)
+      if (type === 'MEDIA_READY' || type === 'MEDIA_FAILED') mediaTold.add(mediaIdIn(body))
     },
     onProblem: (event, detail) => log.error(event, { detail }),
     notes: () => reported.notes(),
@@ -119,12 +128,15 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
     if (existsSync(from)) renameSync(from, join(folder, `auth-logged-out-${timestampForName(Date.now())}`))
   }
   const lifecycle = new Lifecycle({ auth, reporter, proxy: settings.proxy, browser, setAuthAside, log })
+  const mediaJobs = new MediaJobs(journal, settings.inboundMediaMaxBytes, mediaTold)
   const inbound = new Inbound({
     reporter,
     reported,
     opened: auth.opened,
     me: () => auth.creds.me,
     phoneJidOf: lid => auth.phoneJidOf(lid),
+    media: mediaJobs,
+    sentMessage: waMessageId => store.get(waMessageId),
     log,
   })
   const reportLeftovers = (): void => auth.opened.leftovers().forEach(leftover => inbound.onLeftover(leftover))
@@ -162,6 +174,15 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
   const commands = new Commands({ connection, ledger, reporter, log })
   const runCommand = commands.run.bind(commands)
   const outbox = new Outbox({ api, connection, sender, runCommand, waitMs: settings.claimWaitMs, log })
+  const mediaLoop = new MediaLoop({
+    jobs: mediaJobs,
+    api,
+    connection,
+    reporter,
+    folder: tmp,
+    download: { agent: egress.uploads, maxBytes: settings.inboundMediaMaxBytes, otherHost: settings.waWebSocketUrl?.hostname },
+    log,
+  })
   const heartbeat = new Heartbeat({ settings, connection, reporter, acks, log })
 
   const crash = (error: unknown): void => {
@@ -171,12 +192,13 @@ export const startWorker = async (settings: Settings, log: Log): Promise<Running
   connection.run().catch(crash)
   reporter.run().catch(crash)
   outbox.run().catch(crash)
+  mediaLoop.run().catch(crash)
   heartbeat.start()
 
   return {
     stop: async () => {
       heartbeat.stop()
-      await Promise.race([outbox.stop(), sleep(STOP_SENDING_MS)])
+      await Promise.race([Promise.all([outbox.stop(), mediaLoop.stop()]), sleep(STOP_SENDING_MS)])
       await connection.stop(STOP_CONNECTION_MS)
       await reporter.stop(STOP_REPORTING_MS)
       await Promise.race([Promise.allSettled([auth.close(), journal.close(), spool.close()]), sleep(STOP_CONNECTION_MS)])

@@ -62,20 +62,30 @@ test('incoming kinds are recognised', () => {
     [{ conversation: 'hi' }, { kind: 'text', text: 'hi' }],
     [
       { extendedTextMessage: { text: 'yes', contextInfo: { stanzaId: 'Q', quotedMessage: { conversation: 'ok?' } } } },
-      { kind: 'text', text: 'yes', quoted: { waMessageId: 'Q', text: 'ok?' } },
+      { kind: 'text', text: 'yes', replyTo: { waMessageId: 'Q', text: 'ok?' } },
     ],
     [
       { ephemeralMessage: { message: { imageMessage: { mimetype: 'image/png', fileLength: 5, caption: 'c' } } } },
-      { kind: 'image', text: 'c', media: { mimetype: 'image/png', sizeBytes: 5 } },
+      { kind: 'image', text: 'c', media: { kind: 'image', mimetype: 'image/png', sizeBytes: 5 } },
     ],
-    [{ reactionMessage: { text: '👍', key } }, { kind: 'reaction', text: '👍', quoted: { waMessageId: 'T' } }],
-    [{ protocolMessage: { type: REVOKE, key } }, { kind: 'delete', quoted: { waMessageId: 'T' } }],
+    [{ reactionMessage: { text: '👍', key } }, { kind: 'reaction', text: '👍', reaction: { waMessageId: 'T', emoji: '👍' } }],
+    [{ reactionMessage: { key } }, { kind: 'reaction', reaction: { waMessageId: 'T', emoji: '' } }],
+    [{ protocolMessage: { type: REVOKE, key } }, { kind: 'delete', deletion: { waMessageId: 'T' } }],
     [
       { protocolMessage: { type: MESSAGE_EDIT, key, editedMessage: { conversation: 'new' } } },
-      { kind: 'edit', text: 'new', quoted: { waMessageId: 'T' } },
+      { kind: 'edit', text: 'new', edit: { waMessageId: 'T', text: 'new' } },
     ],
     [{ protocolMessage: { type: proto.Message.ProtocolMessage.Type.APP_STATE_SYNC_KEY_SHARE } }, undefined],
     [{ senderKeyDistributionMessage: { groupId: 'g' } }, undefined],
+    [{ audioMessage: { ptt: true, seconds: 3, mimetype: 'audio/ogg' } }, { kind: 'audio', media: { kind: 'audio', mimetype: 'audio/ogg', sizeBytes: 0, voice: true, durationS: 3 } }],
+    [{ liveLocationMessage: { degreesLatitude: 1, degreesLongitude: 2, caption: 'here' } }, { kind: 'location', text: 'here', location: { latitude: 1, longitude: 2, live: true } }],
+    [{ contactsArrayMessage: { contacts: [{ displayName: 'Dana', vcard: 'x'.repeat(9_000) }] } }, { kind: 'contact', contacts: [{ name: 'Dana' }] }],
+    [{ pollCreationMessageV3: { name: '?', options: [{ optionName: 'a' }] } }, { kind: 'poll', text: '?', poll: { question: '?', options: ['a'], selectable: 0 } }],
+    [{ pollUpdateMessage: { pollCreationMessageKey: key } }, { kind: 'poll_vote', pollVote: { waMessageId: 'T' } }],
+    [{ conversation: 'a\ud800b 👋' }, { kind: 'text', text: 'a\ufffdb 👋' }],
+    [{ conversation: `${'x'.repeat(65_535)}👋` }, { kind: 'text', text: `${'x'.repeat(65_535)}\ufffd` }],
+    [{ locationMessage: { degreesLatitude: Infinity, degreesLongitude: NaN } }, { kind: 'location', location: { latitude: 0, longitude: 0 } }],
+    [{ conversation: 'x'.repeat(100_000) }, { kind: 'text', text: 'x'.repeat(65_536) }],
   ]
   for (const [message, expected] of cases) assert.deepEqual(readContent(message), expected)
 })

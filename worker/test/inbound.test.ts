@@ -39,6 +39,8 @@ const start = (numbers: Record<string, string> = {}, reported = new Reported()) 
     opened: { claim: id => ({ handled: Promise.resolve(), settle: () => settled.push(id ?? '') }) },
     me: () => ME,
     phoneJidOf: async lid => numbers[lid],
+    media: { keep: async () => ({ state: 'off' }) },
+    sentMessage: () => undefined,
     log: quiet,
   })
   return { inbound, emitted, settled, write: () => writes.splice(0).forEach(done => done()) }

@@ -39,6 +39,8 @@ const startInbound = (auth: AuthState, events: string) => {
     opened: auth.opened,
     me: () => auth.creds.me,
     phoneJidOf: lid => auth.phoneJidOf(lid),
+    media: { keep: async () => ({ state: 'off' }) },
+    sentMessage: () => undefined,
     log: quiet,
   })
   for (const leftover of auth.opened.leftovers()) inbound.onLeftover(leftover)

@@ -8,7 +8,7 @@ import type { World } from '../world.ts';
 import type { Body, Routes } from './http.ts';
 
 const KNOWN = new Set([
-  'drop', 'refuseLogin', 'nackSends', 'ackDelayMs', 'noAcks', 'loseSends', 'blackHole', 'upgradeStatus',
+  'drop', 'refuseLogin', 'nackSends', 'ackDelayMs', 'noAcks', 'loseSends', 'mediaStatus', 'mediaStallMs', 'blackHole', 'upgradeStatus',
   'streamError', 'proxyDown', 'proxyUp', 'proxyFault', 'clear', 'phone', 'count'
 ]);
 
@@ -26,7 +26,7 @@ const setRule = (faults: Faults, name: RuleName, body: Body, phone: string | und
   faults[name].set(phone, off ? null : value === true ? 1 : numberOf(value, name), count);
 };
 
-const RULES: readonly RuleName[] = ['refuseLogin', 'nackSends', 'ackDelayMs', 'noAcks', 'loseSends'];
+const RULES: readonly RuleName[] = ['refuseLogin', 'nackSends', 'ackDelayMs', 'noAcks', 'loseSends', 'mediaStatus', 'mediaStallMs'];
 
 export class FaultControl {
   constructor(

@@ -41,8 +41,9 @@ const describe = (world: World, presence: Presence, account: Account) => ({
 
 const shownEntry = (world: World, account: Account, entry: InboxEntry) => {
   const accepted = world.store.model.accepted.get(inboxKey(entry.from, entry.id));
+  const { pollSecret: _, ...shown } = entry;
   return {
-    ...entry,
+    ...shown,
     copies: accepted?.copies ?? 1,
     retries: accepted?.retries ?? 0,
     read: account.readKeys.has(inboxKey(entry.from, entry.id))
@@ -79,6 +80,16 @@ export const phoneRoutes = (world: World, presence: Presence): Routes => {
   /** A phone that is used for the first time is simply there. */
   const ensured = (parameter: string): Account => world.store.ensureAccount(normalisePhone(parameter));
 
+  const send = (phone: string, body: Body, about?: Partial<SendRequest>) => {
+    requireText(body, 'to');
+    return world.phones.send(ensured(phone), { ...body, ...about } as unknown as SendRequest);
+  };
+  /** About another message of the chat, named by `id`. */
+  const about = (name: 'reaction' | 'edit' | 'delete' | 'vote', word?: string) => (phone: string, body: Body) => {
+    const what = { id: requireText(body, 'id'), ...(word ? { [word]: body[word] ?? '' } : {}) };
+    return send(phone, { to: body.to }, { [name]: what });
+  };
+
   return {
     'POST /phones': (_, body) => describe(world, presence, create(world, body)),
     'GET /phones': () => [...world.store.model.accounts.values()].map(account => describe(world, presence, account)),
@@ -86,9 +97,13 @@ export const phoneRoutes = (world: World, presence: Presence): Routes => {
     'POST /phones/:/scan': (phone, body) => world.pairing.scan(ensured(phone), requireText(body, 'qr')),
     'POST /phones/:/pair-code': (phone, body) => world.pairCodes.enter(ensured(phone), requireText(body, 'code')),
     'POST /phones/:/unlink': (phone, body) => ({ unlinked: unlinkDevices(world, known(phone), body.device) }),
-    'POST /phones/:/send': (phone, body) => {
-      requireText(body, 'to');
-      return world.phones.send(ensured(phone), body as unknown as SendRequest);
+    'POST /phones/:/send': (phone, body) => send(phone, body),
+    'POST /phones/:/react': about('reaction', 'emoji'),
+    'POST /phones/:/edit': about('edit', 'text'),
+    'POST /phones/:/delete': about('delete'),
+    'POST /phones/:/vote': (phone, body) => {
+      if (!Array.isArray(body.options)) throw badRequest('"options" is a list of the options chosen');
+      return about('vote', 'options')(phone, body);
     },
     'POST /phones/:/read': async (phone, body) => {
       const account = known(phone);

@@ -10,12 +10,14 @@ GET  /phones, /phones/{p}                                 phones and their linke
 POST /phones/{p}/scan {qr}                                scan the QR code that a device shows
 POST /phones/{p}/pair-code {code}                         type the eight-character pairing code
 POST /phones/{p}/unlink {device?}                         log out one linked device, or all
-POST /phones/{p}/send {to, text?, image?: {base64, mimetype}, caption?, quotedId?, reaction?: {id, emoji}}
+POST /phones/{p}/send {to, text | image | video | audio | voice | document | sticker: {base64, mimetype?, fileName?, seconds?}
+                       | location | contact, caption?, quotedId?, byLid?}
+POST /phones/{p}/react {to, id, emoji}, /edit {to, id, text}, /delete {to, id}, /vote {to, id, options}
 POST /phones/{p}/read {id?, type?: read|played}           send read receipts
 GET  /phones/{p}/inbox                                    what the phone received, decrypted
 GET  /phones/{p}/sent                                     what the phone sent, with its status
 POST /faults                                              drop, refuseLogin, nackSends, ackDelayMs, noAcks, loseSends,
-                                                          blackHole, upgradeStatus, streamError, proxyDown, proxyUp,
+                                                          mediaStatus, mediaStallMs, blackHole, upgradeStatus, streamError, proxyDown, proxyUp,
                                                           proxyFault, clear; most take phone and count
 GET  /faults, /stats, /health
 `;

@@ -1,6 +1,8 @@
 /** The media host: takes uploads under `/mms/<type>/<token>` and gives the files back by direct path. */
 import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { KeyAndCertificate } from '../crypto/certificates.ts';
 import { messageOf } from '../errors.ts';
 import type { World } from '../world.ts';
@@ -21,7 +23,28 @@ const upload = async (world: World, request: IncomingMessage, response: ServerRe
   json(response, 200, { url: `https://${world.mediaHost()}${directPath}`, direct_path: directPath });
 };
 
+/** Half of the file, then nothing for a while, then the rest. */
+async function* stalling(source: AsyncIterable<Buffer>, half: number, ms: number): AsyncGenerator<Buffer> {
+  let given = 0;
+  for await (const chunk of source) {
+    const room = half - given;
+    given += chunk.length;
+    if (room < 0 || room >= chunk.length) {
+      yield chunk;
+      continue;
+    }
+    yield chunk.subarray(0, room);
+    await pause(ms);
+    yield chunk.subarray(room);
+  }
+}
+
 const download = (world: World, request: IncomingMessage, response: ServerResponse, url: URL): void => {
+  const status = world.faults.mediaStatus.take(undefined);
+  if (status !== undefined) {
+    json(response, status, { error: 'a fault on purpose' });
+    return;
+  }
   const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '');
   const start = Number(range?.[1] ?? 0);
   const blob = world.blobs.open(url.pathname, start, range?.[2] ? Number(range[2]) : undefined);
@@ -32,8 +55,10 @@ const download = (world: World, request: IncomingMessage, response: ServerRespon
   world.stats.mediaDownloads += 1;
   const headers = { 'content-type': 'application/octet-stream', ...(range ? {} : { 'content-length': blob.size }) };
   response.writeHead(range ? 206 : 200, headers);
-  blob.stream.on('error', () => response.destroy());
-  blob.stream.pipe(response);
+  const stallMs = world.faults.mediaStallMs.take(undefined);
+  const stream = stallMs === undefined ? blob.stream : Readable.from(stalling(blob.stream, Math.floor(blob.size / 2), stallMs));
+  stream.on('error', () => response.destroy());
+  stream.pipe(response);
 };
 
 export const createMediaHost = (world: World, certificate: KeyAndCertificate): Server =>

@@ -6,7 +6,7 @@ import { inspectMedia } from './media.ts';
 
 export type Shown = Pick<
   InboxEntry,
-  'kind' | 'text' | 'caption' | 'quotedId' | 'mentions' | 'media' | 'location' | 'contact' | 'contacts' | 'poll' | 'reaction'
+  'kind' | 'text' | 'caption' | 'quotedId' | 'mentions' | 'media' | 'location' | 'contact' | 'contacts' | 'poll' | 'pollSecret' | 'reaction'
 >;
 
 const MEDIA_FIELDS = [
@@ -67,7 +67,13 @@ const pollPart = (message: proto.IMessage): Shown | undefined => {
   const poll = message.pollCreationMessageV3 ?? message.pollCreationMessageV2 ?? message.pollCreationMessage;
   if (!poll) return undefined;
   const options = poll.options?.map(option => option.optionName ?? '') ?? [];
-  return { kind: 'poll', text: null, poll: { question: poll.name ?? '', options, selectable: poll.selectableOptionsCount ?? 0 } };
+  const secret = message.messageContextInfo?.messageSecret;
+  return {
+    kind: 'poll',
+    text: null,
+    poll: { question: poll.name ?? '', options, selectable: poll.selectableOptionsCount ?? 0 },
+    ...(secret?.length ? { pollSecret: Buffer.from(secret).toString('base64') } : {})
+  };
 };
 
 const reactionPart = ({ reactionMessage: reaction }: proto.IMessage): Shown | undefined =>

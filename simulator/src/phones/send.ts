@@ -61,13 +61,14 @@ const copiesFor = async (world: World, signal: SignalTransaction, envelope: Enve
 export const sendFromPhone = async (world: World, account: Account, request: SendRequest): Promise<SentMessage> => {
   const receiver = world.store.account(normalisePhone(request.to ?? ''));
   if (!receiver) throw badRequest(`${request.to} is not on WhatsApp: create the phone first`, 'NOT_ON_WHATSAPP');
-  const { kind, type, message } = await compose(world, account, receiver.phone, request);
+  const { kind, type, message, edit } = await compose(world, account, receiver.phone, request);
   const id = newMessageId();
-  const envelope: Envelope = { from: account, fromDevice: 0, id, to: receiver.jid(), type };
+  const envelope: Envelope = { from: account, fromDevice: 0, id, to: receiver.jid(0, request.byLid), type, edit };
   const signal = new SignalTransaction(account);
   const shipment = world.post.prepare(await copiesFor(world, signal, envelope, receiver, message));
   const encoded = Buffer.from(proto.Message.encode(message).finish()).toString('base64');
-  const sent: SentRecord = { id, to: receiver.phone, at: Date.now(), kind, message: encoded, status: 'sent' };
+  const words = { ...(type === 'text' ? {} : { type }), ...(edit ? { edit } : {}), ...(request.byLid ? { byLid: true } : {}) };
+  const sent: SentRecord = { id, to: receiver.phone, at: Date.now(), kind, message: encoded, status: 'sent', ...words };
   world.store.commit([
     acceptedRecord(world, envelope),
     { k: 'sent', phone: account.phone, sent },
@@ -97,7 +98,8 @@ export const resend = async (world: World, account: Account, asking: Address, id
   if (!bundle) return;
   await signal.startSession(other.phone, device, bundle);
   const message = proto.Message.decode(Buffer.from(sent.message, 'base64'));
-  const envelope: Envelope = { from: account, fromDevice: 0, id, to: `${sent.to}@s.whatsapp.net`, type: sent.kind === 'image' ? 'media' : 'text' };
+  const chat = world.store.account(sent.to)?.jid(0, sent.byLid) ?? `${sent.to}@s.whatsapp.net`;
+  const envelope: Envelope = { from: account, fromDevice: 0, id, to: chat, type: sent.type ?? 'text', edit: sent.edit };
   const content = other === account ? { deviceSentMessage: { destinationJid: envelope.to, message } } : message;
   const count = Number(getBinaryNodeChild(receipt, 'retry')?.attrs.count ?? 1);
   const enc = await encryptFor(world, signal, asking, content, count);

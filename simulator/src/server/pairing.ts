@@ -190,8 +190,10 @@ export class Pairing {
   /** The device's answer: its own signature over the identity it was given. */
   onSigned(connection: Connection, stanza: BinaryNode): void {
     const pending = this.signing.get(connection);
-    if (!pending) return;
-    const answer = childBytes(getBinaryNodeChild(stanza, 'pair-device-sign'), 'device-identity');
+    const sign = getBinaryNodeChild(stanza, 'pair-device-sign');
+    // Its answer to the codes themselves may come only now, when a quick hand has scanned one.
+    if (!pending || !sign) return;
+    const answer = childBytes(sign, 'device-identity');
     const signed = answer ? proto.ADVSignedDeviceIdentity.decode(answer) : undefined;
     if (isSignedByDevice(signed, pending)) pending.resolve();
     else pending.reject(new SimulatorError('BAD_SIGNATURE', 502, 'the device signed its identity wrongly'));

@@ -46,6 +46,8 @@ export interface InboxEntry {
   contact?: SharedContact;
   contacts?: SharedContact[];
   poll?: { question: string; options: string[]; selectable: number };
+  /** What votes on this poll are encrypted with, base64. */
+  pollSecret?: string;
   reaction?: { emoji: string; targetId: string };
   error?: string;
 }
@@ -60,6 +62,10 @@ export interface SentRecord {
   /** The encoded message, kept so that a retry receipt can be answered. */
   message: string;
   status: SentStatus;
+  /** The stanza's own words, for a retry; left out for a plain text. */
+  type?: string;
+  edit?: string;
+  byLid?: boolean;
 }
 
 /** A libsignal session record in its own serialised form. */

@@ -55,6 +55,12 @@ _COMMANDS = {
         _Command("messages", "wa_orchestrator.cli.messages", "app", "List, follow, cancel and redrive messages."),
         _Command("limits", "wa_orchestrator.cli.limits", "app", "Look at and change how fast phones send."),
         _Command("proxies", "wa_orchestrator.cli.proxies", "app", "Add, look at, check, remove and import proxies."),
+        _Command("alerts", "wa_orchestrator.cli.alerts", "app", "Look at alerts, and test where they go."),
+        _Command("backups", "wa_orchestrator.cli.backups", "app", "Create, list, verify, restore and delete backups."),
+        _Command("suppression", "wa_orchestrator.cli.suppression", "app", "Numbers that get no messages."),
+        _Command("keys", "wa_orchestrator.cli.keys", "app", "API keys with rights, and who did what with them."),
+        _Command("webhooks", "wa_orchestrator.cli.webhooks", "app", "Post events to your programs; dead letters."),
+        _Command("events", "wa_orchestrator.cli.events", "events", "Print events as they happen, or from a number on."),
         _Command("users", "wa_orchestrator.cli.users", "app", "People who may sign in to the dashboard."),
         _Command(
             "egress", "wa_orchestrator.cli.egress", "egress", "Run the relay that leads workers to their proxies."

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from wa_orchestrator.cli.errors import CliError
 from wa_orchestrator.cli.options import Options
 
 _TIMEOUT_S = 60.0  # provisioning waits for the worker's start
+_FILE_TIMEOUT_S = 600.0  # without a byte
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Content:
     """A body that is not our usual JSON object."""
 
     type: str
-    data: bytes = field(repr=False)
+    data: bytes | BinaryIO = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,42 @@ class Api:
                     yield json.loads(line)
                 except ValueError:
                     raise self._foreign() from None
+
+    def upload(self, path: str, file: Path, *, timeout_s: float = _FILE_TIMEOUT_S) -> Any:
+        """Posts a file as it is, of any size."""
+        try:
+            source = file.open("rb")
+        except OSError as error:
+            raise CliError("NOT_READABLE", f"{file} cannot be read: {error.strerror}.") from None
+        with source, self._asked("POST", path, Content("application/octet-stream", source), timeout_s=timeout_s) as got:
+            return self._understood(got.status, got.read()).data
+
+    def download(self, path: str, file: Path, *, timeout_s: float = _FILE_TIMEOUT_S) -> int:
+        """Writes what comes into a new file that only its owner may read; how many bytes. A part of it never stays."""
+        try:
+            target = os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        except OSError as error:
+            raise CliError("NOT_WRITABLE", f"{file} cannot be made: {error.strerror}.") from None
+        try:
+            with target, self._asked("GET", path, None, timeout_s=timeout_s) as got:
+                if got.status >= 400:
+                    self._understood(got.status, got.read())
+                shutil.copyfileobj(got, target, 1024 * 1024)
+                announced, count = got.headers.get("Content-Length"), target.tell()
+                if announced and int(announced) != count:
+                    raise CliError("SERVER_CUT", f"The server at {self.url} hung up before it had answered.")
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
+        return count
+
+    def text_lines(self, path: str, *, timeout_s: float = _TIMEOUT_S) -> Iterator[str]:
+        """The lines of an answer that is plain text, as they come."""
+        with self._asked("GET", path, None, timeout_s=timeout_s) as response:
+            if response.status >= 400:
+                self._understood(response.status, response.read())
+            for line in response:
+                yield line.decode("utf-8", "replace").rstrip("\n")
 
     @contextmanager
     def _asked(
@@ -135,7 +174,10 @@ class Api:
             if self.key
             else "No API key was found. Give it with --api-key or API_KEY, or point --data-dir to the server's folder."
         )
-        return CliError(str(error.get("code", "UNAUTHORIZED")), sentence, request_id=error.get("requestId"))
+        code = str(error.get("code", "UNAUTHORIZED"))
+        if code != "UNAUTHORIZED" and error.get("message"):  # it was a good key once: the server says what became of it
+            sentence = str(error["message"])
+        return CliError(code, sentence, request_id=error.get("requestId"))
 
     def _foreign(self) -> CliError:
         return CliError(

@@ -27,5 +27,6 @@ def dispatcher(
     run_role(options_of(ctx), running_dispatcher, tell=_tell, data_dir=data_dir, ready_file=ready_file)
 
 
-def _tell(_: RunningRole) -> None:
-    typer.echo("\n  A dispatcher is at work.")
+def _tell(running: RunningRole) -> None:
+    seen = f"   (metrics: {running.url}/metrics)" if running.url else ""
+    typer.echo(f"\n  A dispatcher is at work.{seen}")

@@ -15,6 +15,7 @@ import uvloop
 
 from wa_orchestrator.cli.api import find_key
 from wa_orchestrator.cli.options import Options
+from wa_orchestrator.file_handles import raise_limit
 from wa_orchestrator.garbage import calm_collector
 from wa_orchestrator.installation import write_private
 from wa_orchestrator.logs import configure_logs
@@ -38,6 +39,7 @@ def run_role(
     configure_logs(level=settings.log_level, as_json=settings.log_format == "json")
     if ready_file:
         ready_file.unlink(missing_ok=True)
+    raise_limit()
     uvloop.run(_until_told(opened(settings), tell=tell, ready_file=ready_file))
 
 

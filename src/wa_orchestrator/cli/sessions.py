@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from wa_orchestrator.cli import moving
 from wa_orchestrator.cli import qr as codes
 from wa_orchestrator.cli.api import Api, api_for, segment
 from wa_orchestrator.cli.errors import CliError
@@ -24,6 +25,8 @@ app = typer.Typer(
     help="Create, look at, scan, restart and delete sessions.",
     epilog="Example: wa-orchestrator sessions create --phone 972501234567 --qr",
 )
+app.command(epilog="Example: wa-orchestrator sessions export worker_1 worker_1.zip")(moving.export)
+app.command("import", epilog="Example: wa-orchestrator sessions import worker_1.zip")(moving.import_)
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session, for example worker_1.")]
 SessionIds = Annotated[list[str], typer.Argument(metavar="ID", help="One session or several.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)]

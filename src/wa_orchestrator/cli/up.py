@@ -13,9 +13,11 @@ import uvloop
 from wa_orchestrator.app import Running, running_server
 from wa_orchestrator.cli.options import options_of
 from wa_orchestrator.errors import SettingsError
+from wa_orchestrator.file_handles import ENOUGH, WHAT_TO_DO, most_allowed, raise_limit
 from wa_orchestrator.garbage import calm_collector
 from wa_orchestrator.installation import write_private
 from wa_orchestrator.logs import configure_logs
+from wa_orchestrator.proxies.sources import HOW_TO_ADD
 from wa_orchestrator.roles import Roles, read_roles
 from wa_orchestrator.settings import Settings, load_settings
 
@@ -51,6 +53,7 @@ def up(
     if not given.isascii() or not given.isdigit() or int(given) > 500:
         raise SettingsError(f"SIMULATOR_PROXIES must be a whole number up to 500, not {given!r}.")
     proxies = int(given)
+    raise_limit()
     uvloop.run(_serve(settings, simulate=simulate, simulator_proxies=proxies, ready_file=ready_file, roles=wanted))
 
 
@@ -85,4 +88,8 @@ def _tell(server: Running) -> None:
         say(f"  {server.adopted_workers} running workers were found and taken over")
     if server.removed_half_made:
         say(f"  {server.removed_half_made} half-made sessions of the last run were removed")
+    if not server.proxies:
+        say(f"  There are no proxies yet, and without one no session can be made. {HOW_TO_ADD}")
+    if (allowed := most_allowed()) is not None and allowed < ENOUGH:
+        say(f"  This user may open only {allowed} files at once: enough for some sessions. {WHAT_TO_DO}")
     say("  Ctrl-C stops it.\n")

@@ -19,6 +19,7 @@ from wa_orchestrator.dashboard import passwords
 from wa_orchestrator.roles import with_store_of
 from wa_orchestrator.settings import load_settings
 from wa_orchestrator.store import Store
+from wa_orchestrator.store.audit import AuditLine
 from wa_orchestrator.store.users import User
 
 app = typer.Typer(
@@ -53,7 +54,7 @@ def add(
         generation=secrets.token_hex(8),
         created_at=clock.now_ms(),
     )
-    new = _with_store(options_of(ctx), lambda store: store.users.put(user))
+    new = _with_store(options_of(ctx), lambda store: store.users.put(user), what="users add", on=name)
     if options_of(ctx).as_json:
         output.print_json({"name": name, "added": new})
     else:
@@ -75,7 +76,7 @@ def list_(ctx: typer.Context, as_json: JsonFlag = False) -> None:
 @app.command()
 def remove(ctx: typer.Context, name: Name, as_json: JsonFlag = False) -> None:
     """Remove a person; their sign-ins end at once."""
-    if not _with_store(options_of(ctx), lambda store: store.users.remove(name)):
+    if not _with_store(options_of(ctx), lambda store: store.users.remove(name), what="users remove", on=name):
         raise CliError("USER_NOT_FOUND", f"There is no user {output.plain(name)}. `users list` names them.")
     if options_of(ctx).as_json:
         output.print_json({"name": name, "removed": True})
@@ -87,14 +88,17 @@ def _asked_password() -> str:
     return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
 
 
-def _with_store(options: Options, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Runs on the installation's store: REDIS_URL, else the embedded one of the data folder."""
+def _with_store(options: Options, work: Callable[[Store], Awaitable[T]], *, what: str = "", on: str = "") -> T:
+    """Runs on the installation's store: REDIS_URL, else the embedded one. `what` changes something: it is audited."""
 
     async def run() -> T:
         settings = with_store_of(load_settings(options.environ(), data_dir=options.data_dir))
         store = Store(settings.redis_url, SystemClock())
         try:
-            return await work(store)
+            done = await work(store)
+            if what:
+                await store.audit.add(AuditLine(by="cli", what=what, on=on, status=200))
+            return done
         finally:
             await store.close()
 

@@ -8,7 +8,7 @@ import structlog
 
 from wa_orchestrator.background import wait_or_stop
 from wa_orchestrator.errors import StoreUnavailable
-from wa_orchestrator.model.session import Status, Wanted
+from wa_orchestrator.model.session import Status
 from wa_orchestrator.store import Store
 
 log = structlog.get_logger()
@@ -30,6 +30,5 @@ class SessionCounter:
                 return
 
     async def run_once(self) -> None:
-        sessions = [s for s in await self._store.sessions.all() if s.wanted is not Wanted.DELETED]
-        connected = sum(s.status is Status.CONNECTED for s in sessions)
-        await self._store.stats.note_sessions(connected=connected, total=len(sessions))
+        sessions = (await self._store.numbers.read()).sessions
+        await self._store.stats.note_sessions(connected=sessions.get(Status.CONNECTED, 0), total=sum(sessions.values()))

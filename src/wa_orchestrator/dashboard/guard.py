@@ -13,6 +13,8 @@ from wa_orchestrator.dashboard.people import People, Person
 from wa_orchestrator.dashboard.rendering import Rendering, page_headers
 from wa_orchestrator.errors import OrchestratorError, Unauthorized, Unavailable
 from wa_orchestrator.http.asgi import header_map
+from wa_orchestrator.http.rights import keep_caller
+from wa_orchestrator.model.caller import Caller
 
 View = Callable[[Request, Person], Awaitable[dict[str, Any]]]
 Action = Callable[[Request, Person], Awaitable[Any]]
@@ -67,7 +69,9 @@ class GuardedPages:
 
         def register(action: Action) -> Action:
             async def answer(request: Request) -> Any:
-                return await action(request, await self._signed_in(request))
+                person = await self._signed_in(request)
+                keep_caller(request.scope, Caller(by=person.by), template=path)
+                return await action(request, person)
 
             self.router.add_api_route(path, answer, methods=[method], name=path, response_model=None)
             return action

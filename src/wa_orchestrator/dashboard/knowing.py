@@ -116,14 +116,14 @@ class Knowing:
         return full_story(record, lane, now_ms=self._rooms.clock.now_ms(), session=status)
 
     async def problems(self) -> tuple[list[Problem], Glance]:
-        now = await self.overview()
+        now, channel = await asyncio.gather(self.overview(), self._rooms.alerts.channel())
         settings = self._rooms.settings
         here = Circumstances(
             now_ms=self._rooms.clock.now_ms(), rows=now.rows, proxies=now.proxies, numbers=now.numbers,
             dead_messages=now.dead_messages, free_bytes=_free_bytes(settings.data_path()),
             ping_timeout_ms=settings.ping_timeout_ms,
             alerts_on=bool(settings.telegram_bot_token and settings.telegram_chat_id),
-            worker_built=self._worker_built(),
+            alert_problem=channel.problem, worker_built=self._worker_built(),
         )  # fmt: skip
         return find_problems(here), now.numbers
 

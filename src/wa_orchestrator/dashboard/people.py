@@ -41,7 +41,11 @@ class Person:
     @property
     def by(self) -> str:
         """As the audit trail names them."""
-        return f"user:{self.name}" if self.name else "dashboard"
+        return audit_name(self.name)
+
+
+def audit_name(name: str) -> str:
+    return f"user:{name}" if name else "dashboard"
 
 
 class People:

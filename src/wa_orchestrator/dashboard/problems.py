@@ -39,6 +39,7 @@ class Circumstances:
     free_bytes: int
     ping_timeout_ms: int
     alerts_on: bool
+    alert_problem: str = ""
     worker_built: bool
 
 
@@ -117,6 +118,9 @@ def _machine(here: Circumstances) -> list[Problem]:
         found.append(Problem(code="disk", level="bad", values={"mb": here.free_bytes // 1_000_000}))
     if not here.worker_built:
         found.append(Problem(code="no_worker", level="bad"))
+    if here.alerts_on and here.alert_problem:
+        level: Level = "warn" if here.alert_problem == "away" else "bad"
+        found.append(Problem(code=f"alerts_{here.alert_problem}", level=level, link="/alerts"))
     if not here.alerts_on:
         found.append(Problem(code="no_alerts", level="hint"))
     return found

@@ -7,14 +7,18 @@ from functools import cache
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from wa_orchestrator.dashboard import pages
+from wa_orchestrator.dashboard import access_pages, pages
+from wa_orchestrator.dashboard.alert_pages import add_alert_pages
+from wa_orchestrator.dashboard.backup_pages import add_backup_pages
 from wa_orchestrator.dashboard.guard import GuardedPages
+from wa_orchestrator.dashboard.inbox_pages import add_inbox_pages
 from wa_orchestrator.dashboard.knowing import Knowing
 from wa_orchestrator.dashboard.people import People
 from wa_orchestrator.dashboard.rendering import STATIC, Rendering
 from wa_orchestrator.dashboard.scan_pages import scan_link_router
 from wa_orchestrator.dashboard.scanning import ScanLinks
 from wa_orchestrator.dashboard.sign_in_pages import sign_in_router
+from wa_orchestrator.dashboard.webhook_pages import add_webhook_pages
 from wa_orchestrator.errors import NotFound
 from wa_orchestrator.rooms import Rooms
 
@@ -31,6 +35,13 @@ def dashboard_pages(rooms: Rooms, people: People) -> APIRouter:
     pages.add_proxy_pages(guarded, rooms, knowing)
     pages.add_anti_ban_pages(guarded, rooms, knowing)
     pages.add_watching_pages(guarded, rooms, knowing, rendering)
+    access_pages.add_suppression_pages(guarded, rooms)
+    access_pages.add_key_pages(guarded, rooms)
+    access_pages.add_audit_pages(guarded, rooms)
+    add_alert_pages(guarded, rooms, rendering)
+    add_backup_pages(guarded, rooms)
+    add_webhook_pages(guarded, rooms)
+    add_inbox_pages(guarded, rooms, knowing)
     router = APIRouter(include_in_schema=False)
     router.include_router(sign_in_router(people, rendering, rooms.settings))
     router.include_router(guarded.router)

@@ -7,10 +7,12 @@ from urllib.parse import parse_qs, urlsplit
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from wa_orchestrator.dashboard.people import COOKIE, People
+from wa_orchestrator.dashboard.people import COOKIE, People, audit_name
 from wa_orchestrator.dashboard.rendering import Rendering, page_headers
 from wa_orchestrator.errors import CsrfFailed, TooManySignIns, Unauthorized
 from wa_orchestrator.http.asgi import header_map
+from wa_orchestrator.http.rights import keep_caller
+from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.settings import Settings
 
 
@@ -38,6 +40,7 @@ def sign_in_router(people: People, rendering: Rendering, settings: Settings) -> 
             if error.retry_after_s:
                 answer.headers["Retry-After"] = str(error.retry_after_s)
             return answer
+        keep_caller(request.scope, Caller(by=audit_name(name)), template="/sign-in")
         answer = RedirectResponse(_inside(request.query_params.get("next", "")), 303, headers=page_headers())
         answer.set_cookie(
             COOKIE,
@@ -55,6 +58,7 @@ def sign_in_router(people: People, rendering: Rendering, settings: Settings) -> 
         if person:
             people.check_csrf(person, (await _form(request)).get("csrf", ""))
             await people.sign_out(person)
+            keep_caller(request.scope, Caller(by=person.by), template="/sign-out")
         answer = RedirectResponse("/sign-in", 303, headers=page_headers())
         answer.delete_cookie(COOKIE)
         return answer

@@ -11,12 +11,16 @@ from wa_orchestrator.dashboard.words import Words
 from wa_orchestrator.model.session import Status
 from wa_orchestrator.store.journal import JournalEntry
 
-KINDS = ("sessions", "messages", "proxies", "trouble")
+KINDS = ("sessions", "messages", "proxies", "alerts", "trouble")
 _TONES = {
     "CONNECTED": "good", "message.sent": "good", "message.delivered": "good", "message.read": "good",
     "proxy.recovered": "good", "lane.recovered": "good", "DISCONNECTED": "warn", "PROXY_ERROR": "warn",
     "session.moved": "warn", "lane.slowed": "warn", "session.deleted": "off", "proxy.bad": "bad",
-    "AUTH_FAILURE": "bad", "MESSAGE_FAILED": "bad", "message.failed": "bad", "lane.blocked": "bad",
+    "AUTH_FAILURE": "bad", "alert.raised": "warn", "alert.resolved": "good", "session.waiting": "bad",
+    "backup.created": "good", "restore.done": "good", "session.export_made": "good", "session.restored": "good",
+    "backup.failed": "bad", "restore.failed": "bad", "session.export_failed": "bad", "session.exported": "off",
+    "inventory.low": "warn", "inventory.enough": "good", "MESSAGE_FAILED": "bad", "message.failed": "bad",
+    "lane.blocked": "bad",
 }  # fmt: skip
 
 
@@ -35,6 +39,8 @@ def tell(entry: JournalEntry, words: Words, places: Mapping[str, str]) -> Told:
     """`places`: proxy id → host:port, for those that are still known. Never a message's text."""
     data = entry.data
     tone = _TONES.get(entry.type, "")
+    if entry.type == "alert.raised":
+        tone = {"info": "good", "critical": "bad"}.get(str(data.get("severity")), tone)
     if entry.type == "session.status" and data.get("status") in list(Status):
         tone = TONES[Status(data["status"])]
     template = words.known(f"event.{entry.type}", entry.type)
@@ -63,12 +69,14 @@ def _values(data: dict[str, Any], words: Words, places: Mapping[str, str]) -> di
             shown = words.known(f"status.{shown}", shown)
         elif name in {"reason", "kind"}:
             shown = words.reason(shown) if shown else ""
+        elif name == "stock":
+            shown = words.known(f"stock.{shown}", shown)
         elif shown.startswith("px_"):
             shown = places.get(shown, shown)
         elif name in {"phone", "to", "from", "phoneNumber"}:
             shown = shown_phone(shown.split("@")[0])
         # isolated, so that it keeps its order inside Hebrew; numbers and addresses run from left to right
-        opening = "\u2068" if name in {"status", "was", "reason", "kind"} else "\u2066"
+        opening = "\u2068" if name in {"status", "was", "reason", "kind", "stock", "title"} else "\u2066"
         values[name] = f"{opening}{shown}\u2069" if shown else "–"
     return values
 
@@ -76,6 +84,8 @@ def _values(data: dict[str, Any], words: Words, places: Mapping[str, str]) -> di
 def _kind(event: str) -> str:
     if event.startswith(("message.", "MESSAGE_", "lane.")):
         return "messages"
+    if event.startswith(("alert.", "inventory.")):
+        return "alerts"
     if event.startswith("proxy."):
         return "proxies"
     return "sessions"

@@ -9,6 +9,7 @@ import structlog
 from wa_orchestrator.background import repeat
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.dispatcher.planner import Planner
+from wa_orchestrator.metrics.instruments import dispatch_lateness
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store
 
@@ -36,6 +37,8 @@ class Dispatcher:
         for _ in range(_ROUNDS_AT_ONCE):
             released = await self._store.lanes.release_due(lanes=_LANES_AT_ONCE)
             moved += released.moved
+            for late_ms in released.late_ms:
+                dispatch_lateness.add(late_ms / 1000)
             for start in range(0, len(released.to_plan), _PLANS_AT_ONCE):
                 batch = released.to_plan[start : start + _PLANS_AT_ONCE]
                 await asyncio.gather(*(self._planner.plan(lane) for lane in batch))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import resource
 import shutil
 import stat
 import sys
@@ -13,10 +12,11 @@ from pathlib import Path
 
 from wa_orchestrator.doctor.finding import Finding, bad, good, skipped
 from wa_orchestrator.doctor.patient import Patient
+from wa_orchestrator.file_handles import ENOUGH, WHAT_TO_DO, most_allowed
 
 _OLDEST_PYTHON = (3, 11)
+_OWN_LINES = frozenset({"TIMEZONE", "REDIS_URL", "BACKUP_AT"})
 _LEAST_FREE_BYTES = 500_000_000  # logs, the store's file and one backup of a small installation
-_LEAST_FILE_HANDLES = 4096  # a thousand workers that wait and report, a client connection for some
 
 
 def python(_: Patient) -> Finding:
@@ -27,8 +27,7 @@ def python(_: Patient) -> Finding:
 
 
 def settings(patient: Patient) -> Finding:
-    # these two have their own lines
-    sentences = [sentence for name, sentence in patient.wrong.items() if name not in {"TIMEZONE", "REDIS_URL"}]
+    sentences = [sentence for name, sentence in patient.wrong.items() if name not in _OWN_LINES]
     if sentences:
         return bad("settings", " ".join(sentences), "Correct it in the environment or in .env.")
     return good("settings", "All values can be read.")
@@ -40,25 +39,60 @@ def time_zone(patient: Patient) -> Finding:
     return good("time zone", patient.settings.timezone)
 
 
+def backup_time(patient: Patient) -> Finding:
+    if "BACKUP_AT" in patient.wrong:
+        return bad("backup time", patient.wrong["BACKUP_AT"], "Correct BACKUP_AT in the environment or in .env.")
+    at, zone = patient.settings.backup_at, patient.settings.timezone
+    return good("backup time", "Backups are made only when asked for." if at == "off" else f"Daily at {at}, {zone}.")
+
+
 def data_folder(patient: Patient) -> Finding:
     folder = patient.settings.data_path()
-    fix = "Set DATA_DIR to a folder that the server's user may write to."
-    if folder.exists() and not folder.is_dir():
-        return bad("data folder", f"{folder} is a file, not a folder.", fix)
+    fault = _fault_of(folder)
+    if fault:
+        return bad("data folder", fault, "Set DATA_DIR to a folder that the server's user may write to.")
+    later = "" if folder.is_dir() else " (made at first start)"
+    return good("data folder", f"{folder} can be written to{later}.")
+
+
+def other_folders(patient: Patient) -> Finding:
+    """Sessions, run files and backups may lie elsewhere, on another disk."""
+    settings = patient.settings
+    places = {
+        "SESSIONS_DIR": settings.sessions_path,
+        "RUN_DIR": settings.run_path,
+        "BACKUPS_DIR": settings.backups_path,
+    }
+    elsewhere = {name: path for name, path in places.items() if not path.is_relative_to(settings.data_path())}
+    for name, path in elsewhere.items():
+        if fault := _fault_of(path):
+            return bad("folders", fault, f"Set {name} to a folder that the server's user may write to.")
+    if not elsewhere:
+        return good("folders", "All lie in the data folder.")
+    return good("folders", f"{', '.join(map(str, elsewhere.values()))} can be written to.")
+
+
+def _fault_of(folder: Path) -> str:
+    """Why nothing can be written there; empty: it can."""
+    in_the_way = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), None)
+    if in_the_way:
+        return f"{in_the_way} is a file, not a folder."
     nearest = _nearest_existing(folder)
     try:
         with tempfile.TemporaryFile(dir=nearest):
-            pass
+            return ""
     except OSError as error:
-        return bad("data folder", f"Nothing can be written to {nearest}: {error.strerror}.", fix)
-    return good("data folder", f"{folder} can be written to{'' if nearest == folder else ' (made at first start)'}.")
+        return f"Nothing can be written to {nearest}: {error.strerror}."
 
 
 def free_space(patient: Patient) -> Finding:
     try:
-        free_bytes = shutil.disk_usage(_nearest_existing(patient.settings.data_path())).free
+        usage = shutil.disk_usage(_nearest_existing(patient.settings.data_path()))
     except OSError as error:
         return skipped("free space", f"Not known: {error.strerror}.")
+    if not usage.total:
+        return skipped("free space", "Not known: this is no disk.")
+    free_bytes = usage.free
     text = f"{free_bytes / 1e9:.1f} GB are free for the data folder."
     if free_bytes < _LEAST_FREE_BYTES:
         return bad("free space", text, f"Free at least {_LEAST_FREE_BYTES / 1e9:.1f} GB, or move DATA_DIR.")
@@ -84,14 +118,11 @@ def secrets_file(patient: Patient) -> Finding:
 
 
 def file_handles(_: Patient) -> Finding:
-    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < _LEAST_FILE_HANDLES:
-        return bad(
-            "file handles",
-            f"This user may open only {soft} files at once.",
-            "Run `ulimit -n 8192` before the server, or set LimitNOFILE=8192 in its service.",
-        )
-    return good("file handles", f"Up to {'unlimited' if soft == resource.RLIM_INFINITY else soft}.")
+    # the server raises its own limit as far as it may, so that is what counts
+    allowed = most_allowed()
+    if allowed is not None and allowed < ENOUGH:
+        return bad("file handles", f"This user may open only {allowed} files at once.", WHAT_TO_DO)
+    return good("file handles", f"Up to {'unlimited' if allowed is None else allowed}.")
 
 
 def _nearest_existing(folder: Path) -> Path:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from wa_orchestrator.doctor.finding import Finding, bad, good, skipped
 from wa_orchestrator.doctor.patient import Patient
+from wa_orchestrator.doctor.store import proxies_in_store
 from wa_orchestrator.errors import InvalidProxy
 from wa_orchestrator.model.proxy import ProxyAddress, parse_proxy
 from wa_orchestrator.proxies.loading import parse_lines
 from wa_orchestrator.proxies.probe import probe
+from wa_orchestrator.proxies.sources import HOW_TO_ADD
 
 _AT_ONCE = 20
 
@@ -20,11 +22,14 @@ def proxies(patient: Patient) -> Finding:
     found, errors = _configured(patient)
     if errors:
         return bad("proxies", " ".join(errors), "Correct these entries.")
-    if not found:
-        return skipped(
-            "proxies", "None configured. Set PROXY_URL_1 or PROXY_FILE, or use `wa-orchestrator proxies add`."
-        )
-    return good("proxies", f"{len(found)} configured.")
+    if found:
+        return good("proxies", f"{len(found)} configured.")
+    kept = proxies_in_store(patient)
+    if kept is None:
+        return skipped("proxies", "None configured; those added by hand are in the store, which does not answer now.")
+    if kept:
+        return good("proxies", f"{kept} in the store.")
+    return bad("proxies", "There are none, and without one no session can be made.", HOW_TO_ADD)
 
 
 def probe_all(patient: Patient) -> list[Finding]:

@@ -78,15 +78,37 @@ def _judged(where: str, kind: str, version: str) -> Finding:
     return good("store", f"{kind} {version} ({where})")
 
 
+def proxies_in_store(patient: Patient) -> int | None:
+    """How many proxies the store knows; None when it cannot be asked. One that never ran knows none."""
+    import redis  # noqa: PLC0415 - as above
+
+    from wa_orchestrator.store import keys  # noqa: PLC0415 - as above
+
+    url, folder = patient.settings.redis_url, patient.settings.data_path("store")
+    if not url:
+        embedded = _embedded_login(folder)
+        if embedded is None:
+            return 0
+        url = f"redis://:{embedded[1]}@127.0.0.1:{embedded[0]}/0"
+    try:
+        with redis.Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S) as client:
+            return int(client.scard(keys.PROXIES_ALL()))
+    except (redis.RedisError, OSError, ValueError):
+        return None
+
+
 def _is_running(folder: Path) -> bool:
     from wa_orchestrator.store.valkey_server import Answer, ask  # noqa: PLC0415 - as above
 
+    embedded = _embedded_login(folder)
+    return embedded is not None and asyncio.run(ask(*embedded)) in {Answer.READY, Answer.LOADING}
+
+
+def _embedded_login(folder: Path) -> tuple[int, str] | None:
     try:
-        port = int((folder / "port").read_text(encoding="ascii"))
-        password = (folder / "password").read_text(encoding="ascii").strip()
+        return int((folder / "port").read_text(encoding="ascii")), (folder / "password").read_text("ascii").strip()
     except (OSError, ValueError):
-        return False
-    return asyncio.run(ask(port, password)) in {Answer.READY, Answer.LOADING}
+        return None
 
 
 def _place(url: str) -> str:

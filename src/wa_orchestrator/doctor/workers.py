@@ -19,6 +19,8 @@ _DOCKER_TIMEOUT_S = 5.0
 
 
 def node(patient: Patient) -> Finding:
+    if patient.settings.runner == "docker":
+        return skipped("node", "Not used: workers run in containers.")
     own_command = patient.settings.worker_command
     if own_command:
         return _own_command(own_command)
@@ -38,6 +40,8 @@ def node(patient: Patient) -> Finding:
 
 
 def worker_build(patient: Patient) -> Finding:
+    if patient.settings.runner == "docker":
+        return skipped("worker", f"Workers run from the image {patient.settings.worker_image}.")
     if patient.settings.worker_command:
         return skipped("worker", "WORKER_COMMAND is used instead of the built worker.")
     try:

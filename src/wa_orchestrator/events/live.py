@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
 from redis.exceptions import RedisError
 
-from wa_orchestrator.background import unless_stopped, wait_or_stop
+from wa_orchestrator.background import SameTrouble, unless_stopped, wait_or_stop
+from wa_orchestrator.clock import SystemClock
 from wa_orchestrator.store import Store
-from wa_orchestrator.store.journal import JournalEntry
+from wa_orchestrator.store.journal import GAP, JournalEntry, gap_entry, restarted_entry, with_gaps
 
 log = structlog.get_logger()
 
@@ -38,42 +39,87 @@ class Listener:
 class LiveEvents:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._now_ms = SystemClock().now_ms
         self._listeners: set[Listener] = set()
+        self._taps: set[Callable[[JournalEntry], None]] = set()
         self._reading = asyncio.Event()
+        self._turn = asyncio.Event()
+        self.position = 0  # the last number that was passed on
         self.closing = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         number: int | None = None
         sure = False
+        trouble = SameTrouble()
         while not stop.is_set():
             try:
                 if not sure or number is None:
                     last = await self._store.journal.last_number()
                     # go on where we were: what was noted while we were cut off comes now. At the first start, and when
                     # the store was emptied and numbers begin again, from its end.
+                    if number is not None and number > last:
+                        self._cut_off()
                     number = last if number is None or number > last else number
                     sure = True
+                    self.position = number
                     self._reading.set()
                 reading = self._store.journal.wait_after(number, limit=_BATCH, wait_ms=_BLOCK_MS)
                 entries = await unless_stopped(stop, reading) or []
             except asyncio.CancelledError:
                 raise
             except (RedisError, OSError, Exception) as error:
-                log.warning("live_events_wait_for_store", error=str(error)[:200])
+                if times := trouble.again():
+                    log.warning("live_events_wait_for_store", error=str(error)[:200], times=times)
                 sure = False
                 await wait_or_stop(stop, 1.0)
                 continue
             for entry in entries:
-                number = entry.number
+                number = self.position = entry.number
+                for tap in self._taps:
+                    tap(entry)
                 for listener in self._listeners:
                     listener.offer(entry)
+            if entries:
+                self._turn.set()
+                self._turn = asyncio.Event()
+            else:
+                sure = False  # a quiet moment: have numbers begun anew?
         self.close()
+
+    def _cut_off(self) -> None:
+        """Numbers began anew: what listeners wait for does not come. They resume and are told so."""
+        for listener in self._listeners:
+            listener.lost = True
+            listener.offer(None)
 
     def close(self) -> None:
         """Lets every listener end now."""
         self.closing.set()
+        self._turn.set()
         for listener in self._listeners:
             listener.offer(None)
+
+    async def begun(self) -> None:
+        """Until its place in the journal is known: from there on nothing is missed."""
+        await self._reading.wait()
+
+    async def wait_beyond(self, number: int, *, timeout_s: float) -> None:
+        """Until something newer than `number` was passed on, or the time is over; costs the store nothing."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.position <= number and not self.closing.is_set():
+                    await self._turn.wait()
+        except TimeoutError:
+            return
+
+    @contextmanager
+    def tap(self, take: Callable[[JournalEntry], None]) -> Iterator[None]:
+        """Calls `take` with every new entry, at once and in order: for what must not be queued."""
+        self._taps.add(take)
+        try:
+            yield
+        finally:
+            self._taps.discard(take)
 
     @contextmanager
     def listen(self) -> Iterator[Listener]:
@@ -91,19 +137,30 @@ class LiveEvents:
     async def follow(
         self, *, after: int, session_id: str = "", idle_s: float = 15.0
     ) -> AsyncIterator[JournalEntry | None]:
-        """Entries after a number, without a gap; None when nothing came for `idle_s`."""
+        """Entries after a number; None when nothing came for `idle_s`. What is no longer kept shows as a gap."""
+
+        def chosen(entry: JournalEntry) -> bool:
+            return not session_id or entry.session_id == session_id or entry.type == GAP
+
         last = after
         with self.listen() as listener:
             # from here on what is new comes into the queue; before that, it is in the journal
             await unless_stopped(self.closing, self._reading.wait())
             # what is in the journal already; live entries wait in the queue meanwhile
             while True:
-                entries = await self._store.journal.after(last, limit=_BATCH)
-                for entry in entries:
-                    last = entry.number
-                    if not session_id or entry.session_id == session_id:
+                page = await self._store.journal.page(last, limit=_BATCH)
+                if page.last < last and not page.entries:
+                    yield restarted_entry(last, at=self._now_ms())
+                    last = 0
+                    continue
+                for entry in with_gaps(last, page.entries):
+                    if chosen(entry):
                         yield entry
-                if len(entries) < _BATCH:
+                if not page.entries and (gap := page.gap_after(last)):
+                    yield gap_entry(*gap, at=self._now_ms())
+                    last = gap[1]
+                last = page.entries[-1].number if page.entries else last
+                if len(page.entries) < _BATCH:
                     break
             while not self.closing.is_set() and not listener.lost:
                 try:
@@ -112,6 +169,7 @@ class LiveEvents:
                     yield None
                     continue
                 if fresh is not None and fresh.number > last:
+                    for entry in with_gaps(last, [fresh]):
+                        if chosen(entry):
+                            yield entry
                     last = fresh.number
-                    if not session_id or fresh.session_id == session_id:
-                        yield fresh

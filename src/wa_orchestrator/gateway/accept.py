@@ -14,6 +14,7 @@ from wa_orchestrator.dispatcher.estimate import estimated_send_at
 from wa_orchestrator.errors import InvalidBody, InvalidJson, TooManyRequests
 from wa_orchestrator.gateway.content import ContentReader, wa_id_of
 from wa_orchestrator.gateway.recipient import recipient_jid, recipient_key
+from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.model.limits import read_instant
 from wa_orchestrator.model.phone import checked_phone
 from wa_orchestrator.model.session import checked_session_id
@@ -22,6 +23,7 @@ from wa_orchestrator.store import Store
 from wa_orchestrator.store.messages import NewMessage
 
 _KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
+_TRACE = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")  # W3C Trace Context
 _FURTHEST_MS = 366 * 86_400_000
 _USUAL_PRIORITY = 2
 
@@ -76,9 +78,14 @@ class Gateway:
         self._clock = clock
         self._content = ContentReader(max_text=settings.max_text_length, max_media_bytes=settings.max_media_bytes)
 
-    async def accept(self, body: SendBody, *, by: str, idempotency_key: str | None = None) -> Accepted:
-        """Queued exactly once per idempotency key; raises why not."""
-        message = self._checked(body, by=by, key=idempotency_key or body.idempotency_key)
+    async def accept(
+        self, body: SendBody, *, caller: Caller, idempotency_key: str | None = None, traceparent: str | None = None
+    ) -> Accepted:
+        """Queued exactly once per idempotency key; raises why not, also when the caller may not use that session."""
+        message = self._checked(body, caller=caller, key=idempotency_key or body.idempotency_key)
+        # one that is malformed is passed over, as its standard asks
+        if traceparent and _TRACE.fullmatch(traceparent):
+            message = msgspec.structs.replace(message, traceparent=traceparent)
         try:
             answer = await self._store.messages.enqueue(message)
         except TooManyRequests as error:
@@ -96,7 +103,7 @@ class Gateway:
             replayed=answer["replayed"],
         )
 
-    def _checked(self, body: SendBody, *, by: str, key: str | None) -> NewMessage:
+    def _checked(self, body: SendBody, *, caller: Caller, key: str | None) -> NewMessage:
         now = self._clock.now_ms()
         if (body.message is None) == (body.text is None):
             raise InvalidBody("Send either message or text.", details={"field": "message"})
@@ -104,7 +111,7 @@ class Gateway:
         content = self._content.read(body.message if body.message is not None else body.text)
         if not 1 <= body.priority <= 3:
             raise InvalidBody("priority: 1 (first), 2 or 3.", details={"field": "priority"})
-        session_id, phone = _sender(body)
+        session_id, phone = _sender(body, caller)
         schedule_at = _moment("scheduleAt", body.schedule_at, now=now)
         expires_at = _moment("expiresAt", body.expires_at, now=now)
         if expires_at is not None and expires_at <= max(now, schedule_at or 0):
@@ -125,19 +132,23 @@ class Gateway:
             schedule_at=schedule_at if schedule_at and schedule_at > now else None,
             expires_at=expires_at,
             defer=body.defer,
-            by=by,
+            by=caller.by,
+            key_id=caller.key_id,
+            key_rate=(caller.rate_per_minute, caller.rate_burst),
             reference=body.reference or "",
-            idempotency_key=_hashed(key, by),
+            idempotency_key=_hashed(key, caller.by),
             fingerprint=_fingerprint(body) if key else "",
         )
 
 
-def _sender(body: SendBody) -> tuple[str, str]:
+def _sender(body: SendBody, caller: Caller) -> tuple[str, str]:
     given = [value for value in (body.session_id, body.phone, body.from_) if value is not None]
     if len(given) > 1:
         raise InvalidBody("Name the sender once: sessionId, phone or from.", details={"field": "sessionId"})
-    if body.session_id is not None:
-        return checked_session_id(body.session_id), ""
+    wanted = None if body.session_id is None else checked_session_id(body.session_id)
+    session_id = caller.sending_session(wanted, phone_named=wanted is None and bool(given))
+    if session_id is not None:
+        return session_id, ""
     return ("", checked_phone(given[0])) if given else ("", "")
 
 

@@ -10,10 +10,13 @@ import msgspec
 
 from wa_orchestrator.errors import InvalidBody, InvalidJson, OrchestratorError, StoreUnavailable, TooLarge
 from wa_orchestrator.gateway.accept import Gateway, SendBody, decode_send
+from wa_orchestrator.model.caller import Caller
 
 # as many store calls as one pipeline takes (store/connection.py)
 _AT_ONCE = 256
 _LONGEST_LINE = 1 << 20
+_MOST_ITEMS = 50_000
+_COMMAS_PER_ITEM = 20  # a message as clients write it has five
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -32,20 +35,34 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def items_of_array(body: bytes) -> list[bytes]:
+    # before it is read: a few megabytes of `0,0,0…` would become a gigabyte of items
+    if body.count(b",") > _MOST_ITEMS * _COMMAS_PER_ITEM:
+        raise _too_many()
     try:
-        return [bytes(item) for item in _array.decode(body)]
+        found = _array.decode(body)
     except msgspec.ValidationError:
         raise InvalidBody(
             "Send an array of messages, or one JSON object per line (application/x-ndjson).", details={"field": "body"}
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidJson from None
+    if len(found) > _MOST_ITEMS:
+        raise _too_many()
+    return [bytes(item) for item in found]
+
+
+def _too_many() -> TooLarge:
+    return TooLarge(
+        f"An array holds at most {_MOST_ITEMS} messages. Send more as a stream of lines (application/x-ndjson)."
+    )
 
 
 class Bulk:
-    def __init__(self, gateway: Gateway, *, by: str, spread_ms: int = 0, now_ms: int = 0, total: int = 0) -> None:
+    def __init__(
+        self, gateway: Gateway, *, caller: Caller, spread_ms: int = 0, now_ms: int = 0, total: int = 0
+    ) -> None:
         self._gateway = gateway
-        self._by = by
+        self._caller = caller
         self._spread = (spread_ms, now_ms, max(total, 1))
 
     async def results(self, items: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
@@ -68,7 +85,7 @@ class Bulk:
     async def _one(self, raw: bytes, index: int) -> dict[str, Any]:
         try:
             body = self._spread_out(decode_send(raw), index)
-            accepted = await self._gateway.accept(body, by=self._by)
+            accepted = await self._gateway.accept(body, caller=self._caller)
         except OrchestratorError as error:
             told: dict[str, Any] = {"code": error.code, "message": error.message}
             if error.details:

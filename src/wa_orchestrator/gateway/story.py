@@ -53,6 +53,7 @@ def full_story(record: dict[str, str], lane: dict[str, str], *, now_ms: int, ses
         "content": msgspec.json.decode(record.get("content", "{}")),
         "story": [{"at": iso(s["at"]), "what": s["what"], "reason": s["reason"] or None} for s in steps],
         "waitingFor": waiting_for(record, lane, now_ms=now_ms, session=session),
+        **({"traceparent": record["traceparent"]} if record.get("traceparent") else {}),
     }
 
 
@@ -82,6 +83,8 @@ def _reasons(
     scheduled = float(record.get("scheduleAt") or 0)
     yield state == "accepted" and scheduled > now, "SCHEDULED", "It is planned for later.", scheduled
     unrouted = record.get("waitingFor")
+    capped = "The recipient has had as many messages today as it may get; it goes out on the next day."
+    yield state == "accepted" and unrouted == "RECIPIENT_CAP", "RECIPIENT_CAP", capped, None
     yield state == "accepted" and unrouted is not None, str(unrouted), "No connected session can take it yet.", None
     yield state == "accepted", "ROUTING", "A sender is being chosen.", None
     away = f"Its session is {session or 'gone'}; it goes out once connected."

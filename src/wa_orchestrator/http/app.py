@@ -20,23 +20,39 @@ from wa_orchestrator.errors import (
     OrchestratorError,
 )
 from wa_orchestrator.http import (
+    alerts,
+    audit,
+    backups,
     dashboard,
+    events,
+    inbound,
+    inventory,
+    keys,
     limits,
     live,
     messages,
     proxies,
+    recipients,
     send_routes,
     session_orders,
     sessions,
+    suppression,
     system,
+    upload,
+    webhooks,
     worker_routes,
 )
 from wa_orchestrator.http.asgi import App, error_body, error_headers
-from wa_orchestrator.http.auth import requires_key
+from wa_orchestrator.http.audit_trail import AuditTrail
+from wa_orchestrator.http.auth import Door, requires_right
 from wa_orchestrator.http.docs import add_docs
 from wa_orchestrator.http.gate import Gate
+from wa_orchestrator.http.unexpected import told_to_caller
 from wa_orchestrator.http.views import ErrorAnswer
 from wa_orchestrator.rooms import GatewayRooms, Rooms
+from wa_orchestrator.waha.routes import waha_gateway_routers, waha_health_router, waha_routers
+from wa_orchestrator.waha.slashes import WithoutEndingSlash
+from wa_orchestrator.worker_api.uploads import InboundUploads
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorAnswer} for code in (400, 401, 403, 404, 405, 409, 410, 413, 422, 429, 500, 503)
@@ -49,37 +65,54 @@ Every call needs the key in `X-Api-Key`. Errors have one shape: `{error: {code, 
 def build_app(rooms: Rooms, *, accepts: bool = True) -> App:
     """The whole HTTP side as one ASGI app; `accepts`: it takes messages too, as a gateway does."""
     people = People(store=rooms.store, settings=rooms.settings, clock=rooms.clock)
+    door = Door(store=rooms.store, settings=rooms.settings, clock=rooms.clock, people=people)
     api = _framework(
         rooms,
-        people,
+        door,
         (sessions.sessions_router(rooms), "/api", "/api/v1"),
         (session_orders.session_orders_router(rooms), "/api", "/api/v1"),
         (proxies.proxies_router(rooms), "/api/v1", "/api"),
         (messages.messages_router(rooms), "/api/v1", "/api"),
         (limits.limits_router(rooms), "/api/anti-ban", "/api/v1/anti-ban"),
         (dashboard.dashboard_router(rooms), "/api/v1", "/api"),
-        (live.sse_router(rooms), "/api/v1", "/api"),
+        (live.sse_router(rooms, door), "/api/v1", "/api"),
+        (events.events_router(rooms), "/api/v1", "/api"),
+        (webhooks.webhooks_router(rooms), "/api/v1", "/api"),
+        (backups.backups_router(rooms), "/api/v1", "/api"),
+        (inbound.inbound_router(rooms), "/api/v1", "/api"),
+        (keys.keys_router(rooms, door.ring), "/api/v1", "/api"),
+        (audit.audit_router(rooms), "/api/v1", "/api"),
+        (alerts.alerts_router(rooms), "/api/v1", "/api"),
+        (inventory.inventory_router(rooms), "/api/v1", "/api"),
+        (upload.upload_router(rooms), "", "/api/v1"),
+        (upload.upload_router(rooms, in_schema=False), "/api", ""),
+        (suppression.suppression_router(rooms), "/api/v1", "/api"),
+        (recipients.recipients_router(rooms), "/api/v1", "/api"),
         *([] if accepts else [(_send_elsewhere(), "/api/v1", "/api")]),
+        *waha_routers(rooms, accepts=accepts),
     )
-    api.include_router(live.websocket_router(rooms))
+    api.include_router(live.websocket_router(rooms, door))
     api.include_router(dashboard_pages(rooms, people))
     _describe_plain_routes(api, worker_routes.openapi_paths(), _send_paths() if accepts else {})
+    audited = AuditTrail(api, rooms.store)
     front: App = worker_routes.WorkerRoutes(
-        api, intake=rooms.intake, claims=rooms.claims, outcomes=rooms.outcomes, media=rooms.media
-    )
-    return _behind_gate(front, rooms, people, accepts=accepts)
+        audited, intake=rooms.intake, claims=rooms.claims, outcomes=rooms.outcomes, media=rooms.media,
+        inbound=InboundUploads(store=rooms.store, intake=rooms.intake, files=rooms.inbound_files),
+    )  # fmt: skip
+    return _behind_gate(front, rooms, door, accepts=accepts)
 
 
 def build_gateway_app(rooms: GatewayRooms) -> App:
     """The HTTP side of a gateway alone: send, bulk, messages, health."""
-    api = _framework(rooms, None, (messages.messages_router(rooms), "/api/v1", "/api"))
+    door = Door(store=rooms.store, settings=rooms.settings, clock=rooms.clock)
+    api = _framework(rooms, door, (messages.messages_router(rooms), "/api/v1", "/api"), *waha_gateway_routers(rooms))
 
     @api.get("/", include_in_schema=False)
     async def front_door() -> RedirectResponse:
         return RedirectResponse("/docs")
 
     _describe_plain_routes(api, _send_paths())
-    return _behind_gate(api, rooms, None, accepts=True)
+    return _behind_gate(AuditTrail(api, rooms.store), rooms, door, accepts=True)
 
 
 def _send_elsewhere() -> APIRouter:
@@ -94,7 +127,7 @@ def _send_elsewhere() -> APIRouter:
     return router
 
 
-def _framework(rooms: GatewayRooms, people: People | None, *routers: tuple[APIRouter, str, str]) -> FastAPI:
+def _framework(rooms: GatewayRooms, door: Door, *routers: tuple[APIRouter, str, str]) -> FastAPI:
     """Guarded routers (each with its two prefixes), health, documents, errors."""
     api = FastAPI(
         title="WhatsApp Orchestrator",
@@ -103,28 +136,32 @@ def _framework(rooms: GatewayRooms, people: People | None, *routers: tuple[APIRo
         responses=_ERRORS,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,  # served behind the door, see docs.py
     )
-    guarded = APIRouter(dependencies=[Depends(requires_key(rooms.settings.api_key, people))])
+    guard = requires_right(door)
+    guarded = APIRouter(dependencies=[Depends(guard)])
     for router, prefix, other in routers:
         guarded.include_router(router, prefix=prefix)
         # both forms are served; the document shows one
-        guarded.include_router(router, prefix=other, include_in_schema=False)
+        if other:
+            guarded.include_router(router, prefix=other, include_in_schema=False)
+    guarded.include_router(waha_health_router(rooms))
     api.include_router(guarded)
-    api.include_router(system.system_router(rooms))
+    api.include_router(system.system_router(rooms, guard))
 
-    add_docs(api)
+    add_docs(api, door)
     _handle_errors(api)
     return api
 
 
-def _behind_gate(inner: App, rooms: GatewayRooms, people: People | None, *, accepts: bool) -> App:
+def _behind_gate(inner: App, rooms: GatewayRooms, door: Door, *, accepts: bool) -> App:
+    inner = WithoutEndingSlash(inner)
     if accepts:
         inner = send_routes.SendRoutes(
             inner,
             gateway=rooms.gateway,
             clock=rooms.clock,
-            api_key=rooms.settings.api_key,
-            people=people,
+            door=door,
             max_body_bytes=rooms.settings.max_body_bytes,
         )
     return Gate(inner, max_body_bytes=rooms.settings.max_body_bytes, larger=_larger_bodies(rooms))
@@ -132,13 +169,14 @@ def _behind_gate(inner: App, rooms: GatewayRooms, people: People | None, *, acce
 
 def _larger_bodies(rooms: GatewayRooms) -> dict[str, int | None]:
     """Routes with bounds of their own; None: a stream that is checked line by line."""
-    paths = {f"{prefix}/{path}": bound for prefix in ("/api", "/api/v1")
-             for path, bound in (("send/bulk", None), ("media", rooms.settings.max_media_bytes))}  # fmt: skip
-    return dict(paths)
+    bounds = {"send/bulk": None, "media": rooms.settings.max_media_bytes, "backups/upload": None}
+    return {f"{prefix}/{path}": bound for prefix in ("/api", "/api/v1") for path, bound in bounds.items()}
 
 
 def _answer(request: Request, error: OrchestratorError) -> JSONResponse:
-    request_id = request.scope.get("state", {}).get("request_id", "")
+    state = request.scope.setdefault("state", {})
+    request_id = state.get("request_id", "")
+    state["error_code"] = error.code
     headers = {name.decode(): value.decode() for name, value in error_headers(error)}
     return JSONResponse(error_body(error, request_id), status_code=error.status, headers=headers)
 
@@ -164,6 +202,11 @@ def _handle_errors(api: FastAPI) -> None:
         if error.headers:
             answer.headers.update(error.headers)
         return answer
+
+    @api.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        # answered here, in the form of all errors, and raised again by the framework: the gate writes it to the log
+        return _answer(request, told_to_caller(error))
 
 
 def _explained(error: RequestValidationError) -> OrchestratorError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,21 @@ async def read_body(receive: Receive, *, limit: int) -> bytes:
         part: bytes = message.get("body", b"")
         size += len(part)
         if size > limit:
-            raise TooLarge(f"The body is larger than {limit} bytes (MAX_BODY_BYTES).")
+            raise TooLarge(f"The body is larger than {limit} bytes.")
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts)
+
+
+async def body_chunks(receive: Receive) -> AsyncIterator[bytes]:
+    """The body as it comes; raises ClientGone when the caller hung up before its end."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        yield message.get("body", b"")
+        if not message.get("more_body"):
+            return
 
 
 async def until_gone(receive: Receive) -> None:
@@ -69,12 +80,13 @@ def error_headers(error: OrchestratorError) -> list[tuple[bytes, bytes]]:
 async def send_json(
     send: Send, status: int, value: object, *, headers: list[tuple[bytes, bytes]] | None = None
 ) -> None:
-    body = msgspec.json.encode(value)
-    head = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        *(headers or []),
-    ]
+    await send_body(send, status, msgspec.json.encode(value), content_type=b"application/json", headers=headers)
+
+
+async def send_body(
+    send: Send, status: int, body: bytes, *, content_type: bytes, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    head = [(b"content-type", content_type), (b"content-length", str(len(body)).encode()), *(headers or [])]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
 

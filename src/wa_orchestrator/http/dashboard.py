@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.http.sessions import SessionLook
 from wa_orchestrator.model.proxy import ProxyStatus
 from wa_orchestrator.model.session import Wanted
@@ -42,9 +43,9 @@ def dashboard_router(rooms: Rooms) -> APIRouter:
         }
 
     @router.get("/dashboard/sessions", summary="All sessions for a dashboard")
-    async def sessions() -> dict[str, Any]:
+    async def sessions(caller: CallerHere) -> dict[str, Any]:
         look = SessionLook(rooms)
-        found = [s for s in await store.sessions.all() if s.wanted is not Wanted.DELETED]
+        found = [s for s in await store.sessions.all() if s.wanted is not Wanted.DELETED and caller.sees(s.session_id)]
         return {"sessions": list(await asyncio.gather(*(look.view(s) for s in found)))}
 
     return router

@@ -9,9 +9,11 @@ import time
 
 import structlog
 
-from wa_orchestrator.errors import ClientGone, OrchestratorError, TooLarge
+from wa_orchestrator.errors import ClientGone, DiskFull, OrchestratorError, TooLarge
 from wa_orchestrator.http.asgi import App, Message, Receive, Scope, Send, header_map, send_error
+from wa_orchestrator.http.unexpected import told_to_caller
 from wa_orchestrator.logs import request_id as bound_request_id
+from wa_orchestrator.metrics.instruments import requests_by_class
 
 log = structlog.get_logger()
 
@@ -48,7 +50,8 @@ class Gate:
         began = time.perf_counter()
         token = bound_request_id.set(request_id)
         try:
-            limit = self._larger.get(scope["path"], self._limit)
+            path = scope["path"]
+            limit = None if _bounds_itself(path) else self._larger.get(path, self._limit)
             if limit is not None:
                 receive = _checked_length(headers, receive, limit)
             await self._inner(scope, receive, answer.send)
@@ -57,11 +60,16 @@ class Gate:
                 await send_error(answer.send, error, request_id)
         except ClientGone:
             return
-        except Exception:
-            self._log.exception("request_failed", method=scope["method"], path=_without_secret(scope["path"]))
+        except Exception as error:
+            told = told_to_caller(error)
+            if isinstance(told, DiskFull):
+                self._log.error("disk_full", method=scope["method"], path=_without_secret(scope["path"]))
+            else:
+                self._log.exception("request_failed", method=scope["method"], path=_without_secret(scope["path"]))
             if not answer.status:
-                await send_error(answer.send, OrchestratorError(), request_id)
+                await send_error(answer.send, told, request_id)
         finally:
+            requests_by_class[answer.status // 100] += 1
             if scope["path"] not in _QUIET:
                 self._log.debug(
                     "request",
@@ -71,6 +79,11 @@ class Gate:
                     ms=round((time.perf_counter() - began) * 1000, 1),
                 )
             bound_request_id.reset(token)
+
+
+def _bounds_itself(path: str) -> bool:
+    """Files that workers received: their route knows who sends and how much it takes before it reads."""
+    return path.startswith("/api/worker/") and "/inbound/" in path
 
 
 def _without_secret(path: str) -> str:

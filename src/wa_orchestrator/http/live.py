@@ -11,20 +11,25 @@ import msgspec
 from fastapi import APIRouter, Query, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import StreamingResponse
 
-from wa_orchestrator.errors import OrchestratorError
-from wa_orchestrator.http.auth import check_key
+from wa_orchestrator.errors import Forbidden, OrchestratorError
+from wa_orchestrator.http.asgi import header_map
+from wa_orchestrator.http.auth import Door, Welcome, given_key
+from wa_orchestrator.http.rights import CallerHere, check_named_sessions, check_right, needs_of
+from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.store.journal import GAP
 
 _POLICY_VIOLATION = 1008
 _FELL_BEHIND = 1013
 
 
-def sse_router(rooms: Rooms) -> APIRouter:
+def sse_router(rooms: Rooms, door: Door) -> APIRouter:
     router = APIRouter(tags=["events"])
 
     @router.get("/events/stream", response_class=StreamingResponse, summary="Live events (SSE)")
     async def stream(
         request: Request,
+        caller: CallerHere,
         after: Annotated[int | None, Query(ge=0, description="Resume after this number")] = None,
         session_id: Annotated[str, Query(alias="sessionId", max_length=64)] = "",
     ) -> StreamingResponse:
@@ -32,7 +37,8 @@ def sse_router(rooms: Rooms) -> APIRouter:
         last = request.headers.get("last-event-id", "")
         start = _number(last) if _number(last) is not None else after
         place = await rooms.live.place(start)
-        return StreamingResponse(_lines(rooms, place, session_id), media_type="text/event-stream")
+        welcome = Welcome(door, header_map(request.scope), caller)
+        return StreamingResponse(_lines(rooms, place, session_id, caller, welcome), media_type="text/event-stream")
 
     return router
 
@@ -42,16 +48,18 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-async def _lines(rooms: Rooms, after: int, session_id: str) -> AsyncIterator[bytes]:
+async def _lines(rooms: Rooms, after: int, session_id: str, caller: Caller, welcome: Welcome) -> AsyncIterator[bytes]:
     yield b": connected\n\n"
     async for entry in rooms.live.follow(after=after, session_id=session_id):
+        if await welcome.over():
+            return
         if entry is None:
             yield b": still here\n\n"
-        else:
-            yield b"id: %d\ndata: %s\n\n" % (entry.number, msgspec.json.encode(entry.view()))
+        elif caller.sees(entry.session_id) or entry.type == GAP:
+            yield b"id: %d\ndata: %s\n\n" % (entry.number, entry.wire)
 
 
-def websocket_router(rooms: Rooms) -> APIRouter:
+def websocket_router(rooms: Rooms, door: Door) -> APIRouter:
     router = APIRouter()
 
     @router.websocket("/ws")
@@ -59,13 +67,17 @@ def websocket_router(rooms: Rooms) -> APIRouter:
         """The key comes in a header, or as the first message `{"apiKey": …}` from a browser, which cannot set one."""
         await socket.accept()
         try:
-            after, session_id = await _greet(socket, rooms)
+            after, session_id, caller, welcome = await _greet(socket, door)
+        except Forbidden:
+            await socket.close(_POLICY_VIOLATION, "this key may not listen to that")
+            return
         except (OrchestratorError, ValueError, TimeoutError, KeyError, RuntimeError):
             await socket.close(_POLICY_VIOLATION, "API key needed")
             return
         except WebSocketDisconnect:
             return
-        tasks = [asyncio.create_task(_push(socket, rooms, after, session_id)), asyncio.create_task(_until_left(socket))]
+        pushing = _push(socket, rooms, after, session_id, caller, welcome)
+        tasks = [asyncio.create_task(pushing), asyncio.create_task(_until_left(socket))]
         try:
             # whichever ends first ends both: a stream that broke must not look alive
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -86,24 +98,41 @@ async def _until_left(socket: WebSocket) -> None:
         pass
 
 
-async def _greet(socket: WebSocket, rooms: Rooms) -> tuple[int | None, str]:
+async def _greet(socket: WebSocket, door: Door) -> tuple[int | None, str, Caller, Welcome]:
     headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in socket.scope["headers"]}
     query = socket.query_params
     start = _number(query.get("after", ""))
-    if any(name in headers for name in ("x-api-key", "apikey", "authorization")):
-        check_key(headers, rooms.settings.api_key)
-        return start, query.get("sessionId", "")
+    if given_key(headers):
+        caller = await _welcomed(door, headers, session_id := query.get("sessionId", ""))
+        return start, session_id, caller, Welcome(door, headers, caller)
     hello = msgspec.json.decode(await asyncio.wait_for(socket.receive_text(), timeout=5))
     if not isinstance(hello, dict):
         raise ValueError
-    check_key({"x-api-key": str(hello["apiKey"])}, rooms.settings.api_key)
+    headers = {"x-api-key": str(hello["apiKey"])}
+    session_id = str(hello.get("sessionId", query.get("sessionId", "")))
+    caller = await _welcomed(door, headers, session_id)
     number = hello.get("after")
     after = _number(str(number)) if isinstance(number, int) else start
-    return after, str(hello.get("sessionId", query.get("sessionId", "")))
+    return after, session_id, caller, Welcome(door, headers, caller)
 
 
-async def _push(socket: WebSocket, rooms: Rooms, after: int | None, session_id: str) -> None:
+async def _welcomed(door: Door, headers: dict[str, str], session_id: str) -> Caller:
+    # only a key opens a socket: a cookie would come along from pages of other sites too
+    caller = await door.ring.caller(given_key(headers))
+    check_right(caller, needs_of("WS", "/ws"))
+    check_named_sessions(caller, {}, {"sessionId": session_id})
+    return caller
+
+
+async def _push(
+    socket: WebSocket, rooms: Rooms, after: int | None, session_id: str, caller: Caller, welcome: Welcome
+) -> None:
     place = await rooms.live.place(after)
     await socket.send_text('{"type":"hello"}')
     async for entry in rooms.live.follow(after=place, session_id=session_id):
-        await socket.send_text(msgspec.json.encode(entry.view()).decode() if entry else '{"type":"still_here"}')
+        if await welcome.over():
+            return
+        if entry is None:
+            await socket.send_text('{"type":"still_here"}')
+        elif caller.sees(entry.session_id) or entry.type == GAP:
+            await socket.send_text(entry.wire.decode())

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Query, Request
 
 from wa_orchestrator.errors import MessageNotFound
 from wa_orchestrator.gateway.story import full_story, message_view
+from wa_orchestrator.http.rights import CallerHere
+from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.rooms import GatewayRooms
 
 _SCAN_AT_ONCE = 500
@@ -21,6 +23,7 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
 
     @router.get("/messages", summary="List messages, newest first")
     async def list_messages(
+        caller: CallerHere,
         status: Annotated[str, Query(max_length=20)] = "",
         session_id: Annotated[str, Query(alias="sessionId", max_length=64)] = "",
         to: Annotated[str, Query(max_length=60)] = "",
@@ -39,7 +42,7 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
                 if len(found) == limit:
                     break
                 last = message_id
-                if message_id not in records:  # forgotten meanwhile
+                if message_id not in records or not _sees(caller, records[message_id]):  # forgotten, or others'
                     continue
                 view = message_view(records[message_id])
                 if (
@@ -54,17 +57,22 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
         return {"messages": found, "nextCursor": None if ended else last}
 
     @router.get("/messages/dead", summary="Failed messages, newest first")
-    async def dead(limit: Annotated[int, Query(ge=1, le=500)] = 100) -> dict[str, Any]:
+    async def dead(caller: CallerHere, limit: Annotated[int, Query(ge=1, le=500)] = 100) -> dict[str, Any]:
         records = await store.messages.many(await store.messages.dead(limit=limit))
-        return {"messages": [message_view(r) for r in records]}
+        return {"messages": [message_view(r) for r in records if _sees(caller, r)]}
 
     @router.get("/messages/{message_id}", summary="A message's whole story")
-    async def show(message_id: str) -> dict[str, Any]:
-        record = await store.messages.get(message_id)
-        if record is None:
-            raise MessageNotFound
+    async def show(message_id: str, caller: CallerHere) -> dict[str, Any]:
+        record = await known(message_id, caller)
         lane = await store.lanes.get(record["lane"]) if record.get("lane") else {}
         return full_story(record, lane, now_ms=rooms.clock.now_ms(), session=await _status_of(record))
+
+    async def known(message_id: str, caller: Caller) -> dict[str, str]:
+        """Others' messages are as good as not there: ids tell nothing to whoever tries them."""
+        record = await store.messages.get(message_id)
+        if record is None or not _sees(caller, record):
+            raise MessageNotFound
+        return record
 
     async def _status_of(record: dict[str, str]) -> str:
         named = record.get("outboxOf") or record.get("session")
@@ -74,12 +82,14 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
 
     @router.post("/messages/{message_id}/cancel", summary="Cancel a message that no worker has yet")
     @router.delete("/messages/{message_id}", summary="Cancel a message", operation_id="cancel_by_delete")
-    async def cancel(message_id: str) -> dict[str, Any]:
+    async def cancel(message_id: str, caller: CallerHere) -> dict[str, Any]:
+        await known(message_id, caller)
         state = await store.messages.cancel(message_id, reason="CANCELLED_BY_CLIENT")
         return {"messageId": message_id, "status": state}
 
     @router.post("/messages/{message_id}/redrive", summary="Drive a failed message again")
-    async def redrive(message_id: str) -> dict[str, Any]:
+    async def redrive(message_id: str, caller: CallerHere) -> dict[str, Any]:
+        await known(message_id, caller)
         return {"messageId": message_id, "status": await store.messages.redrive(message_id)}
 
     @router.post("/media", status_code=201, openapi_extra=_FILE, summary="Upload a file to send by mediaId")
@@ -89,3 +99,8 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
         return {"mediaId": media_id, "sizeBytes": size}
 
     return router
+
+
+def _sees(caller: Caller, record: dict[str, str]) -> bool:
+    session_id = record.get("outboxOf") or record.get("session")
+    return caller.sees_message(session_id=session_id, by=record.get("by", ""))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from wa_orchestrator.http.bounded import BoundedProtocol
 
 # more than that goes out at once: a file or a stream must feel the reader's pace
 _MOST_HELD = 16 * 1024
 
 
-class OneWriteProtocol(HttpToolsProtocol):
+class OneWriteProtocol(BoundedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._gathering = GatheringTransport(transport, self.loop)
         super().connection_made(cast(asyncio.Transport, self._gathering))

@@ -9,17 +9,19 @@ from urllib.parse import parse_qs
 import msgspec
 
 from wa_orchestrator.clock import Clock
-from wa_orchestrator.dashboard.people import People
 from wa_orchestrator.errors import ClientGone, InvalidBody, MethodNotAllowed, OrchestratorError
 from wa_orchestrator.gateway.accept import Gateway, SendBody, decode_send
 from wa_orchestrator.gateway.bulk import Bulk, items_of_array, lines_of
 from wa_orchestrator.http.asgi import App, Receive, Scope, Send, header_map, read_body, send_json
-from wa_orchestrator.http.auth import check_caller
+from wa_orchestrator.http.auth import Door
+from wa_orchestrator.http.rights import check_right, needs_of
+from wa_orchestrator.model.caller import Caller
 
 _SEND = frozenset({"/api/v1/send", "/api/send"})
 _BULK = frozenset({"/api/v1/send/bulk", "/api/send/bulk"})
+_NEEDS = needs_of("POST", "/api/v1/send")  # the same as for many at once
 _MOST_SPREAD_MINUTES = 7 * 24 * 60
-BULK_BYTES = 64 << 20  # an array is held in memory; a stream of lines has no such bound
+BULK_BYTES = 8 << 20  # an array is held in memory; a stream of lines has no such bound
 
 
 class SendRoutes:
@@ -29,15 +31,13 @@ class SendRoutes:
         *,
         gateway: Gateway,
         clock: Clock,
-        api_key: str,
+        door: Door,
         max_body_bytes: int,
-        people: People | None = None,
     ) -> None:
         self._inner = inner
         self._gateway = gateway
         self._clock = clock
-        self._api_key = api_key
-        self._people = people
+        self._door = door
         self._limit = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,31 +46,37 @@ class SendRoutes:
             await self._inner(scope, receive, send)
             return
         headers = header_map(scope)
-        by = await check_caller(headers, scope["method"], api_key=self._api_key, people=self._people)
+        caller = await self._door.caller(headers, scope["method"])
         if scope["method"] != "POST":
             raise MethodNotAllowed("Use POST here.")
+        check_right(caller, _NEEDS)
         if path in _SEND:
-            await self._one(headers, receive, send, by)
+            await self._one(headers, receive, send, caller)
         else:
-            await self._many(scope, headers, receive, send, by)
+            await self._many(scope, headers, receive, send, caller)
 
-    async def _one(self, headers: dict[str, str], receive: Receive, send: Send, by: str) -> None:
+    async def _one(self, headers: dict[str, str], receive: Receive, send: Send, caller: Caller) -> None:
         body = decode_send(await read_body(receive, limit=self._limit))
-        accepted = await self._gateway.accept(body, by=by, idempotency_key=headers.get("idempotency-key"))
+        accepted = await self._gateway.accept(
+            body,
+            caller=caller,
+            idempotency_key=headers.get("idempotency-key"),
+            traceparent=headers.get("traceparent"),
+        )
         extra = [(b"idempotent-replayed", b"true")] if accepted.replayed else None
         await send_json(send, 202, accepted.body, headers=extra)
 
-    async def _many(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, by: str) -> None:
+    async def _many(self, scope: Scope, headers: dict[str, str], receive: Receive, send: Send, caller: Caller) -> None:
         spread_ms = _spread_minutes(scope) * 60_000
         if "ndjson" in headers.get("content-type", "") or "jsonl" in headers.get("content-type", ""):
             if spread_ms:
                 raise InvalidBody("spreadMinutes needs an array: a stream does not say how many will come.",
                                   details={"field": "spreadMinutes"})  # fmt: skip
-            bulk = Bulk(self._gateway, by=by)
+            bulk = Bulk(self._gateway, caller=caller)
             await self._stream(bulk.results(lines_of(_chunks(receive))), send)
             return
         items = items_of_array(await read_body(receive, limit=BULK_BYTES))
-        bulk = Bulk(self._gateway, by=by, spread_ms=spread_ms, now_ms=self._clock.now_ms(), total=len(items))
+        bulk = Bulk(self._gateway, caller=caller, spread_ms=spread_ms, now_ms=self._clock.now_ms(), total=len(items))
         results = [result async for result in bulk.results(_each(items))]
         queued = sum(result["queued"] for result in results)
         await send_json(send, 202, {"accepted": queued, "rejected": len(results) - queued, "results": results})

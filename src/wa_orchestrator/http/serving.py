@@ -34,7 +34,7 @@ class Serving:
         await asyncio.wait([self._task], timeout=_HTTP_STOP_S * 2)
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int, *, setting: str = "ORCH_PORT") -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # with the protocol named: asyncio turns Nagle's delay (40 ms per answer) off for such sockets only
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -44,7 +44,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise SettingsError(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port or ORCH_PORT."
+            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with "
+            f"{'--port or ' if setting == 'ORCH_PORT' else ''}{setting}."
         ) from error
     listening.set_inheritable(False)
     return listening
@@ -65,6 +66,7 @@ async def serve(app: App, listening: socket.socket) -> Serving:
         http=OneWriteProtocol,
         log_config=None,
         access_log=False,
+        log_level="error",  # every malformed request of a stranger would be a line in the log
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=_HTTP_STOP_S,

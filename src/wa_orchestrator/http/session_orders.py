@@ -17,7 +17,6 @@ _COMMAND_TIMEOUT_S = 25.0
 
 def session_orders_router(rooms: Rooms) -> APIRouter:
     router = APIRouter(tags=["sessions"])
-    store = rooms.store
     look = SessionLook(rooms)
 
     @router.post("/sessions/{session_id}/pairing-code", summary="Link with an 8-character code instead of the QR")
@@ -44,14 +43,7 @@ def session_orders_router(rooms: Rooms) -> APIRouter:
 
     @router.post("/sessions/{session_id}/logout", summary="Unlink the device at WhatsApp")
     async def logout(session_id: str) -> views.SessionView:
-        session = await look.known(session_id)
-        if session.linked:
-            if session.wanted is not Wanted.RUNNING:
-                raise SessionNotRunning("Start the session first: only a connected device can unlink itself.")
-            command = await store.commands.send(session_id, "logout", {})
-            answer = await store.commands.answer(command, timeout_s=_COMMAND_TIMEOUT_S)
-            if not answer.get("ok"):
-                raise Conflict("WhatsApp did not confirm. Wait until the session is connected, then try again.")
+        await log_out(rooms, await look.known(session_id))
         return await look.view(await look.known(session_id))
 
     @router.delete("/sessions/{session_id}", summary="Remove a session")
@@ -61,6 +53,18 @@ def session_orders_router(rooms: Rooms) -> APIRouter:
         return views.DeletedView(session_id=session_id, deleted=True, already=not done)
 
     return router
+
+
+async def log_out(rooms: Rooms, session: Session) -> None:
+    """Unlinks the device at WhatsApp; nothing to do when none is linked."""
+    if not session.linked:
+        return
+    if session.wanted is not Wanted.RUNNING:
+        raise SessionNotRunning("Start the session first: only a connected device can unlink itself.")
+    command = await rooms.store.commands.send(session.session_id, "logout", {})
+    answer = await rooms.store.commands.answer(command, timeout_s=_COMMAND_TIMEOUT_S)
+    if not answer.get("ok"):
+        raise Conflict("WhatsApp did not confirm. Wait until the session is connected, then try again.")
 
 
 async def ask_for_pairing_code(rooms: Rooms, session: Session, phone: str) -> views.PairingView:

@@ -18,11 +18,13 @@ from wa_orchestrator.errors import (
 )
 from wa_orchestrator.http import views
 from wa_orchestrator.http.qr_image import qr_data_url, qr_png, qr_svg
+from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.model.phone import checked_phone
 from wa_orchestrator.model.proxy import ProxyAddress, parse_proxy
 from wa_orchestrator.model.session import Session, Status, Wanted, checked_session_id
 from wa_orchestrator.model.trust import trust_of
 from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.sessions.lifecycle import Provisioned
 
 _CURSOR = r"^([0-9]{1,15}\.[A-Za-z0-9_-]{1,64})?$"
 _PICTURES: dict[int | str, dict[str, Any]] = {
@@ -65,6 +67,8 @@ def sessions_router(rooms: Rooms) -> APIRouter:
     @router.post("/sessions/provision", status_code=201, summary="Make a session and start its worker")
     async def provision(body: Annotated[views.ProvisionBody | None, Body()] = None) -> views.ProvisionedView:
         wanted = body or views.ProvisionBody()
+        if wanted.from_profile:
+            return _provisioned(await rooms.profiles.provision_next())
         proxy_id, address = (
             _named_proxy(wanted.proxy_override, field="proxyOverride")
             if wanted.proxy is None
@@ -80,15 +84,11 @@ def sessions_router(rooms: Rooms) -> APIRouter:
             label=wanted.label or "",
             metadata=wanted.metadata,
         )
-        return views.ProvisionedView(
-            session_id=made.session.session_id,
-            status=Status.PENDING,  # as it was made; a quick worker may be further by now
-            proxy=views.proxy_ref(made.proxy),
-            created_at=iso(made.session.created_at) or "",
-        )
+        return _provisioned(made)
 
     @router.get("/sessions", summary="List sessions")
     async def list_sessions(
+        caller: CallerHere,
         status: Status | None = None,
         search: Annotated[str, Query(max_length=200)] = "",
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -99,7 +99,10 @@ def sessions_router(rooms: Rooms) -> APIRouter:
         found = [
             s
             for s in await store.sessions.all()
-            if s.wanted is not Wanted.DELETED and (status is None or s.status is status) and _matches(s, search)
+            if s.wanted is not Wanted.DELETED
+            and caller.sees(s.session_id)
+            and (status is None or s.status is status)
+            and _matches(s, search)
         ]
         # by place in the order, not by the session itself: it may have been deleted since
         rest = [s for s in found if _place(s) > _read_cursor(cursor)] if cursor else found
@@ -154,6 +157,15 @@ def sessions_router(rooms: Rooms) -> APIRouter:
         )
 
     return router
+
+
+def _provisioned(made: Provisioned) -> views.ProvisionedView:
+    return views.ProvisionedView(
+        session_id=made.session.session_id,
+        status=Status.PENDING,  # as it was made; a quick worker may be further by now
+        proxy=views.proxy_ref(made.proxy),
+        created_at=iso(made.session.created_at) or "",
+    )
 
 
 def _today(lane: dict[str, str], *, now: int, limit: int, waiting: int, under_way: int) -> views.TodayView:

@@ -56,11 +56,14 @@ class ProvisionBody(Body):
     metadata: dict[ShortText, ShortText] | None = Field(default=None, max_length=50)
     allow_additional: bool = Field(default=False, description="The phone may already be on another session")
     rebind: bool = Field(default=False, description="Choose another proxy if the phone's own has no free slot")
+    from_profile: bool = Field(default=False, description="Take phone, label and proxy from the next profile in stock")
 
     @model_validator(mode="after")
     def one_proxy(self) -> ProvisionBody:
         if self.proxy and self.proxy_override and self.proxy != self.proxy_override:
             raise ValueError("proxy and proxyOverride differ; send one of them")
+        if self.from_profile and self.model_fields_set - {"from_profile"}:
+            raise ValueError("fromProfile brings everything along; send it alone")
         return self
 
 

@@ -9,26 +9,49 @@ import msgspec
 
 from wa_orchestrator.errors import MethodNotAllowed
 from wa_orchestrator.gateway.media import MediaStore
-from wa_orchestrator.http.asgi import App, Receive, Scope, Send, header_map, read_body, send_file, send_json, until_gone
+from wa_orchestrator.http.asgi import (
+    App,
+    Receive,
+    Scope,
+    Send,
+    body_chunks,
+    header_map,
+    read_body,
+    send_file,
+    send_json,
+    until_gone,
+)
 from wa_orchestrator.worker_api.claims import ClaimRequest, Claims
 from wa_orchestrator.worker_api.intake import Intake
 from wa_orchestrator.worker_api.outcomes import Ack, Nack, Outcomes
+from wa_orchestrator.worker_api.uploads import InboundUploads
 
 _WEBHOOK_PATHS = frozenset({"/api/webhook", "/webhook"})
 _OUTBOX = re.compile(r"^/api/worker/sessions/([A-Za-z0-9_-]{1,64})/outbox/(claim|ack|nack)$")
 _MEDIA = re.compile(r"^/api/worker/sessions/([A-Za-z0-9_-]{1,64})/media/([A-Za-z0-9_-]{1,64})$")
+_INBOUND = re.compile(r"^/api/worker/sessions/([A-Za-z0-9_-]{1,64})/inbound/(in_[0-9a-f]{24})$")
 _BODY_LIMIT = 1 << 20
 
 
 class WorkerRoutes:
     """In front of the rest: takes what is for it, passes everything else on."""
 
-    def __init__(self, inner: App, *, intake: Intake, claims: Claims, outcomes: Outcomes, media: MediaStore) -> None:
+    def __init__(
+        self,
+        inner: App,
+        *,
+        intake: Intake,
+        claims: Claims,
+        outcomes: Outcomes,
+        media: MediaStore,
+        inbound: InboundUploads,
+    ) -> None:
         self._inner = inner
         self._intake = intake
         self._claims = claims
         self._outcomes = outcomes
         self._media = media
+        self._inbound = inbound
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,6 +68,11 @@ class WorkerRoutes:
         elif path.startswith("/api/worker/") and (found := _MEDIA.match(path)):
             self._intake.check_worker(found[1], b"", header_map(scope))
             await send_file(send, self._media.path(found[2]))
+        elif path.startswith("/api/worker/") and (found := _INBOUND.fullmatch(path)):
+            if scope["method"] != "PUT":
+                raise MethodNotAllowed("Use PUT here.")
+            answer = await self._inbound.take(found[1], found[2], path, header_map(scope), body_chunks(receive))
+            await send_json(send, 200, answer)
         else:
             await self._inner(scope, receive, send)
 
@@ -88,10 +116,21 @@ def openapi_paths() -> dict[str, object]:
         "/api/worker/sessions/{sessionId}/outbox/ack": {
             "post": _operation("ack", "WhatsApp has the message", schema_of(Ack), path=True)
         },
+        "/api/worker/sessions/{sessionId}/inbound/{mediaId}": {"put": _upload_operation()},
         "/api/worker/sessions/{sessionId}/outbox/nack": {
             "post": _operation("nack", "The message could not be sent", schema_of(Nack), path=True)
         },
     }
+
+
+def _upload_operation() -> dict[str, object]:
+    file: dict[str, object] = {"type": "string", "format": "binary"}
+    operation = _operation("inbound_upload", "A file that came with an incoming message", file, path=True)
+    operation["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": file}}}
+    parameters: Any = operation["parameters"]
+    parameters.append({"name": "mediaId", "in": "path", "required": True, "schema": {"type": "string"}})
+    parameters.append({"name": "X-Content-Sha256", "in": "header", "required": False, "schema": {"type": "string"}})
+    return operation
 
 
 def error_answers() -> dict[str, object]:

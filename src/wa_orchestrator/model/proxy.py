@@ -137,6 +137,7 @@ class Proxy:
     checked_at: int | None = None
     latency_ms: int | None = None
     exit_ip: str | None = None
+    exit_ip_at: int | None = None
     bad_at: int | None = None
     last_error: str | None = None
     last_error_kind: str | None = None

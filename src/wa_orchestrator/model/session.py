@@ -88,6 +88,7 @@ class Session:
     reason: str = ""
     jid: str = ""
     lid: str = ""
+    push_name: str = ""  # the name its owner shows to others
     fingerprint: str = ""
     started_at: int | None = None
     connected_at: int | None = None

@@ -28,6 +28,7 @@ class LineError:
 @dataclass(frozen=True)
 class ParsedLines:
     good: list[ProxyAddress] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)  # where each of the good ones stands
     errors: list[LineError] = field(default_factory=list)
 
 
@@ -47,6 +48,7 @@ def parse_lines(text: str) -> ParsedLines:
         first_line, first = seen.setdefault(address.proxy_id, (number, address))
         if first_line == number:
             parsed.good.append(address)
+            parsed.lines.append(number)
         elif first != address:
             message = f"This is the proxy of line {first_line} with another password. Keep the right one of the two."
             parsed.errors.append(LineError(number, message))

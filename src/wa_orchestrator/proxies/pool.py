@@ -9,6 +9,7 @@ import structlog
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError, ProxyNotFound
 from wa_orchestrator.model.proxy import Proxy, ProxyAddress, ProxyStatus
+from wa_orchestrator.proxies.exit_ip import exit_ip
 from wa_orchestrator.proxies.probe import ProbeResult, probe
 from wa_orchestrator.proxies.schedule import failures_after, next_check_in_s, verdict
 from wa_orchestrator.sessions.lifecycle import Lifecycle
@@ -19,6 +20,8 @@ log = structlog.get_logger()
 
 # A worker retries by itself; one that was just started is not restarted again for the same complaint.
 _LET_IT_TRY_MS = 60_000
+# An exit address is asked for once an hour: it should never change, and the page that tells it is somebody else's.
+_EXIT_IP_MS = 3_600_000
 
 
 class ProxyPool:
@@ -54,10 +57,18 @@ class ProxyPool:
             target=self._settings.proxy_check_target,
             timeout_s=self._settings.proxy_timeout_ms / 1000,
         )
-        await self._write(proxy, result, bad_after=bad_after)
+        await self._write(proxy, result, bad_after=bad_after, more=await self._exit_ip(proxy) if result.ok else {})
         return result
 
-    async def _write(self, proxy: Proxy, result: ProbeResult, *, bad_after: int) -> None:
+    async def _exit_ip(self, proxy: Proxy) -> dict[str, str | int]:
+        """What is new about the address under which the world sees the proxy."""
+        url, now = self._settings.proxy_exit_ip_url, self._clock.now_ms()
+        if not url or now - (proxy.exit_ip_at or 0) < _EXIT_IP_MS:
+            return {}
+        found = await exit_ip(proxy.address, url, timeout_s=self._settings.proxy_timeout_ms / 1000)
+        return {"exitIp": found, "exitIpAt": now} if found else {}
+
+    async def _write(self, proxy: Proxy, result: ProbeResult, *, bad_after: int, more: dict[str, str | int]) -> None:
         failures = failures_after(proxy.failures, result)
         status = verdict(proxy.status, failures, result, bad_after=bad_after)
         now = self._clock.now_ms()
@@ -68,6 +79,7 @@ class ProxyPool:
             "failures": failures,
             "checkedAt": now,
             "nextCheckAt": now + int(wait_s * 1000),
+            **more,
         }
         if result.latency_ms is not None:
             fields["latencyMs"] = result.latency_ms

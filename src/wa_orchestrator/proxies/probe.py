@@ -45,7 +45,9 @@ class ProbeResult:
     proxy_works: bool = False  # the proxy let us in; if not ok, only the target is out of its reach
 
 
-class _Failed(Exception):
+class ProbeFailed(Exception):
+    """The walk through the proxy ended early; the text may still hold {place} and the like."""
+
     def __init__(self, kind: ProbeKind, text: str) -> None:
         self.kind = kind
         self.text = text
@@ -97,8 +99,9 @@ async def probe(address: ProxyAddress, *, target: str, timeout_s: float) -> Prob
     began = time.perf_counter()
     try:
         async with asyncio.timeout(timeout_s):
-            await _walk(address, target, progress, timeout_s)
-    except _Failed as failed:
+            async with through(address, target, timeout_s, progress):
+                pass
+    except ProbeFailed as failed:
         text = failed.text.format(**words)
         return ProbeResult(ok=False, kind=failed.kind, text=text, proxy_works=failed.kind is ProbeKind.TARGET)
     except TimeoutError:
@@ -111,7 +114,12 @@ async def probe(address: ProxyAddress, *, target: str, timeout_s: float) -> Prob
     )
 
 
-async def _walk(address: ProxyAddress, target: str, progress: _Progress, timeout_s: float) -> None:
+@asynccontextmanager
+async def through(
+    address: ProxyAddress, target: str, timeout_s: float, progress: _Progress | None = None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection to `target` ("host:port") by way of the proxy; ProbeFailed where it refuses."""
+    progress = progress or _Progress()
     async with _connected(address, timeout_s) as (reader, writer):
         progress.step = "greeting"
         login_wanted = await _greet(reader, writer, address)
@@ -120,6 +128,7 @@ async def _walk(address: ProxyAddress, target: str, progress: _Progress, timeout
             await _sign_in(reader, writer, address)
         progress.step = "target"
         await _ask_for(reader, writer, target)
+        yield reader, writer
 
 
 @asynccontextmanager
@@ -154,7 +163,7 @@ async def _look_up(address: ProxyAddress) -> list[str]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
-        raise _Failed(
+        raise ProbeFailed(
             ProbeKind.UNREACHABLE, "The host name of the proxy {place} is not known. Check how it is written."
         ) from None
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -162,16 +171,16 @@ async def _look_up(address: ProxyAddress) -> list[str]:
 
 def _connect_failure(error: OSError) -> Exception:
     if isinstance(error, ConnectionRefusedError):
-        return _Failed(
+        return ProbeFailed(
             ProbeKind.REFUSED, "Nothing listens at {place}. Check host and port, and whether the proxy runs."
         )
     if error.errno in _NO_ROUTE:
-        return _Failed(
+        return ProbeFailed(
             ProbeKind.UNREACHABLE, "There is no way from here to {place}. Check the address and this server's network."
         )
     if isinstance(error, TimeoutError):
         return TimeoutError()
-    return _Failed(ProbeKind.UNREACHABLE, "The proxy {place} cannot be reached from here. Check host and port.")
+    return ProbeFailed(ProbeKind.UNREACHABLE, "The proxy {place} cannot be reached from here. Check host and port.")
 
 
 async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: ProxyAddress) -> bool:
@@ -181,16 +190,16 @@ async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, add
     writer.write(offer.dumps())
     version, method = await reader.readexactly(2)
     if bytes([version, method]) == b"HT":
-        raise _Failed(ProbeKind.PROTOCOL, "An HTTP server answers at {place}, not a SOCKS5 proxy. "
+        raise ProbeFailed(ProbeKind.PROTOCOL, "An HTTP server answers at {place}, not a SOCKS5 proxy. "
                       "Ask the provider for the SOCKS5 port.")  # fmt: skip
     if version != socks5.SOCKS_VER:
-        raise _Failed(ProbeKind.PROTOCOL, "What answers at {place} is no SOCKS5 proxy. Check the port.")
+        raise ProbeFailed(ProbeKind.PROTOCOL, "What answers at {place} is no SOCKS5 proxy. Check the port.")
     if method in offer.methods:
         return method == socks5.AuthMethod.USERNAME_PASSWORD
     if address.user:
-        raise _Failed(ProbeKind.AUTH, "The proxy {place} accepts neither user name and password nor a connection "
+        raise ProbeFailed(ProbeKind.AUTH, "The proxy {place} accepts neither user name and password nor a connection "
                       "without login. Ask its provider which login it wants.")  # fmt: skip
-    raise _Failed(ProbeKind.AUTH, "The proxy {place} demands a login, but none is given. "
+    raise ProbeFailed(ProbeKind.AUTH, "The proxy {place} demands a login, but none is given. "
                   "Write it as socks5h://user:pass@host:port.")  # fmt: skip
 
 
@@ -200,7 +209,7 @@ async def _sign_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, a
     writer.write(bytes([socks5.AuthRequest.VER, len(user)]) + user + bytes([len(password)]) + password)
     _, verdict = await reader.readexactly(2)
     if verdict != socks5.AUTH_GRANTED:
-        raise _Failed(ProbeKind.AUTH, "The proxy refused the user name or password. "
+        raise ProbeFailed(ProbeKind.AUTH, "The proxy refused the user name or password. "
                       "Correct the login of {place}, or ask its provider.")  # fmt: skip
 
 
@@ -208,9 +217,9 @@ async def _ask_for(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, t
     writer.write(_connect_request(target))
     version, reply = await reader.readexactly(2)
     if version != socks5.SOCKS_VER:
-        raise _Failed(ProbeKind.PROTOCOL, _NOT_SOCKS5)
+        raise ProbeFailed(ProbeKind.PROTOCOL, _NOT_SOCKS5)
     if reply != socks5.ReplyCode.SUCCEEDED:
-        raise _Failed(*_REPLIES.get(reply, (ProbeKind.PROTOCOL, _NOT_SOCKS5)))
+        raise ProbeFailed(*_REPLIES.get(reply, (ProbeKind.PROTOCOL, _NOT_SOCKS5)))
     # the whole answer must come: a proxy that stops in the middle of it is of no use to a worker
     _, address_type = await reader.readexactly(2)
     await reader.readexactly(await _address_bytes(reader, address_type) + 2)
@@ -221,7 +230,7 @@ def _connect_request(target: str) -> bytes:
     try:
         return socks5.ConnectRequest(host=host.strip("[]"), port=int(port)).dumps()
     except UnicodeError:
-        raise _Failed(ProbeKind.TARGET, "{target} is no valid host name. Correct PROXY_CHECK_TARGET.") from None
+        raise ProbeFailed(ProbeKind.TARGET, "{target} is no valid host name. Correct PROXY_CHECK_TARGET.") from None
 
 
 async def _address_bytes(reader: asyncio.StreamReader, address_type: int) -> int:
@@ -231,7 +240,7 @@ async def _address_bytes(reader: asyncio.StreamReader, address_type: int) -> int
         return 16
     if address_type == socks5.AddressType.DOMAIN:
         return (await reader.readexactly(1))[0]
-    raise _Failed(ProbeKind.PROTOCOL, _NOT_SOCKS5)
+    raise ProbeFailed(ProbeKind.PROTOCOL, _NOT_SOCKS5)
 
 
 def _place(address: ProxyAddress) -> str:

@@ -9,6 +9,8 @@ from wa_orchestrator.model.proxy import ProxyAddress, parse_proxy
 from wa_orchestrator.proxies.loading import parse_lines
 from wa_orchestrator.settings import Settings
 
+HOW_TO_ADD = "Set PROXY_URL_1=socks5h://user:pass@host:port or PROXY_FILE, or use `wa-orchestrator proxies add`."
+
 
 def configured_proxies(settings: Settings) -> list[ProxyAddress]:
     """All of them, or a SettingsError that names the one that is wrong."""

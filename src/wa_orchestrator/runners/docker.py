@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
-import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-import aiohttp
 import structlog
-from aiodocker import Docker
 from aiodocker.containers import DockerContainer
-from aiodocker.exceptions import DockerError
 
 from wa_orchestrator.errors import RunnerUnavailable
 from wa_orchestrator.model.session import checked_session_id
 from wa_orchestrator.processes import logfiles
 from wa_orchestrator.processes.filelock import is_locked
 from wa_orchestrator.runners.docker_container import (
-    SESSIONS_INSIDE,
     ContainerEvent,
     ContainerRules,
     Found,
@@ -37,20 +31,19 @@ from wa_orchestrator.runners.docker_container import (
     found,
     name_of,
 )
+from wa_orchestrator.runners.docker_engine import TROUBLE, DockerEngine, ignored, plain
 from wa_orchestrator.runners.docker_events import follow
+from wa_orchestrator.runners.docker_folder import prepare_folder
 from wa_orchestrator.runners.port import RunningWorker, WorkerExit, WorkerLocked, WorkerSpec
 
 log = structlog.get_logger()
 
 _LOCK = ".lock"  # part of the worker contract
-_CA_FILE = ".ca.pem"
 _STARTS_AT_ONCE = 8  # more only makes each start slower: measured, the engine is the limit
 _LOOKS_AT_ONCE = 16
-_ANSWER_S = 60.0
 _KILL_S = 10.0
 _LOOK_AGAIN_S = 0.5
 _REST_S = 2.0
-_NO_CONNECTION = 900  # aiodocker's own number for an engine that cannot be reached
 _LAST_LINES = 50
 _LOG_BYTES = 1 << 20
 
@@ -70,11 +63,10 @@ class DockerRunner:
     """Workers as containers `wa_session_<id>`, ours by their installation label."""
 
     def __init__(self, *, docker_host: str, rules: ContainerRules, sessions_path: Path, logs_path: Path) -> None:
-        self._docker_host = docker_host
+        self._engine = DockerEngine(docker_host, rules)
         self._rules = rules
         self._sessions_path = sessions_path.absolute()
         self._logs_path = logs_path.absolute()
-        self._client: Docker | None = None
         self._entries: dict[str, _Entry] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
@@ -92,11 +84,11 @@ class DockerRunner:
 
     async def open(self) -> list[RunningWorker]:
         began_ns = time.time_ns()
-        with self._told_plainly("The Docker runner cannot start"):
+        with self._engine.told_plainly("The Docker runner cannot start"):
             await self._compare()
         if self._follower is None:
             ours = filters_for(self._rules.installation)
-            events = follow(self._docker, filters=ours, since_ns=began_ns, connected=self._compare)
+            events = follow(self._engine.docker, filters=ours, since_ns=began_ns, connected=self._compare)
             self._follower = asyncio.create_task(self._listen(events), name="docker events")
         return self._running()
 
@@ -105,13 +97,13 @@ class DockerRunner:
         async with self._alone_with(session_id):
             if self._closed:
                 raise RunnerUnavailable("The server is stopping; no worker is started any more.")
-            with self._told_plainly(f"The worker of {session_id} could not be started"):
-                there = await self._look(session_id)
+            with self._engine.told_plainly(f"The worker of {session_id} could not be started"):
+                there = await self._engine.look(session_id)
                 if there and self._counts_as_running(there):
                     return self._enter(there).worker
                 if there:
-                    await self._remove(there.container_id)
-                spec = self._prepare_folder(spec)
+                    await self._engine.remove(there.container_id)
+                spec = prepare_folder(self._folder(session_id), spec, user=self._rules.user)
                 if is_locked(self._folder(session_id) / _LOCK):
                     raise WorkerLocked(f"The folder of session {session_id} is in use by another worker.")
                 async with self._starts:
@@ -120,18 +112,18 @@ class DockerRunner:
     async def stop(self, session_id: str, *, timeout_s: float = 12.0) -> None:
         checked_session_id(session_id)
         async with self._alone_with(session_id):
-            with self._told_plainly(f"The worker of {session_id} could not be stopped"):
-                there = await self._look(session_id, foreign_is_an_error=False)
+            with self._engine.told_plainly(f"The worker of {session_id} could not be stopped"):
+                there = await self._engine.look(session_id, foreign_is_an_error=False)
                 if there is None:
                     self._lost(session_id)
                     return
                 if self._counts_as_running(there):
                     await self._end(self._enter(there), timeout_s)
-                await self._remove(there.container_id)
+                await self._engine.remove(there.container_id)
 
     async def poll(self, session_id: str) -> RunningWorker | None:
-        with self._told_plainly(f"The worker of {session_id} cannot be looked at"):
-            there = await self._look(session_id, foreign_is_an_error=False)
+        with self._engine.told_plainly(f"The worker of {session_id} cannot be looked at"):
+            there = await self._engine.look(session_id, foreign_is_an_error=False)
         return there.worker if there and self._counts_as_running(there) else None
 
     async def list_running(self) -> list[RunningWorker]:
@@ -141,7 +133,7 @@ class DockerRunner:
 
     async def close(self, *, stop_workers: bool) -> None:
         self._closed = True
-        if stop_workers and self._client:
+        if stop_workers and self._engine.in_use:
             session_ids = {*self._entries, *self._locks}
             results = await asyncio.gather(*map(self.stop, session_ids), return_exceptions=True)
             for result in results:
@@ -155,28 +147,14 @@ class DockerRunner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._entries.clear()
-        if self._client:
-            await self._client.close()
-            self._client = None
+        was_in_use = self._engine.in_use
+        await self._engine.close()
+        if was_in_use:
             await asyncio.sleep(0)  # closed sockets are let go in the loop's next turn
 
     # ---------------------------------------------------------------------------------------------- starting
-    def _prepare_folder(self, spec: WorkerSpec) -> WorkerSpec:
-        """The session's folder as the container's user needs it."""
-        folder = self._folder(spec.session_id)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
-        ca_file = spec.extra_env.get("NODE_EXTRA_CA_CERTS")
-        if ca_file:  # a container sees nothing of ours but this folder
-            shutil.copyfile(ca_file, folder / _CA_FILE)
-            inside = f"{SESSIONS_INSIDE}/{spec.session_id}/{_CA_FILE}"
-            spec = replace(spec, extra_env={**spec.extra_env, "NODE_EXTRA_CA_CERTS": inside})
-        if os.geteuid() == 0:  # otherwise the container runs as the user that we are
-            _give_to(folder, self._rules.user)
-        return spec
-
     async def _run(self, spec: WorkerSpec) -> RunningWorker:
-        container = await self._docker.containers.create(
+        container = await self._engine.docker.containers.create(
             container_config(spec, self._rules), name=name_of(spec.session_id)
         )
         # known before it starts: one that dies at once is told like any other
@@ -193,7 +171,7 @@ class DockerRunner:
             there = found(await container.show())
         except BaseException:  # cancelled, too: nothing keeps running
             self._forget(entry)
-            await asyncio.shield(self._remove(container.id))
+            await asyncio.shield(self._engine.remove(container.id))
             raise
         entry.worker, entry.started_ns, entry.up = there.worker, there.started_ns, True
         log.info("worker_started", session_id=spec.session_id, container=entry.worker.handle, run_order=spec.run_order)
@@ -203,7 +181,7 @@ class DockerRunner:
     async def _end(self, entry: _Entry, timeout_s: float) -> None:
         """TERM, then KILL; the exit is told before this returns."""
         for signal, patience_s in (("SIGTERM", timeout_s), ("SIGKILL", _KILL_S)):
-            await self._signal(entry.container_id, signal)
+            await self._engine.signal(entry.container_id, signal)
             if await self._ended_within(entry, patience_s):
                 return
         raise RunnerUnavailable(f"The worker of {entry.worker.session_id} does not end, not even by KILL.")
@@ -217,14 +195,6 @@ class DockerRunner:
             # the event stream may be down just now
             await self._check(entry)
         return entry.ended.is_set()
-
-    async def _signal(self, container_id: str, signal: str) -> None:
-        with _ignored(404, 409):  # gone, or ended by itself
-            await self._container(container_id).kill(signal=signal)
-
-    async def _remove(self, container_id: str) -> None:
-        with _ignored(404, 409):  # gone, or its removal is under way
-            await self._container(container_id).delete(force=True, v=True)
 
     # ---------------------------------------------------------------------------------------------- watching
     async def _listen(self, events: AsyncIterator[ContainerEvent]) -> None:
@@ -250,13 +220,12 @@ class DockerRunner:
 
     async def _compare(self) -> None:
         """Brings what we know in line with what the engine shows; after every (re)connect."""
-        filters = json.dumps(filters_for(self._rules.installation))
-        listed = await self._docker.containers.list(filters=filters)
+        listed = await self._engine.ours()
         gate = asyncio.Semaphore(_LOOKS_AT_ONCE)
 
         async def look(container: DockerContainer) -> Found | None:
             async with gate:
-                return await self._show(container.id)
+                return await self._engine.show(container.id)
 
         looked = await asyncio.gather(*map(look, listed))
         seen = [there for there in looked if there and self._counts_as_running(there)]
@@ -269,7 +238,7 @@ class DockerRunner:
 
     async def _check(self, entry: _Entry) -> None:
         """Asks the engine about one container, in place of an event."""
-        there = await self._show(entry.container_id)
+        there = await self._engine.show(entry.container_id)
         if there is None or not there.running:
             self._ended(entry, there.exit_code if there else None)
 
@@ -316,17 +285,17 @@ class DockerRunner:
         session_id = entry.worker.session_id
         try:
             async with self._alone_with(session_id):
-                container = self._container(entry.container_id)
+                container = self._engine.container(entry.container_id)
                 await self._keep_last_words(session_id, container)
-                with _ignored(304, 404, 409):
+                with ignored(304, 404, 409):
                     await container.stop(t=int(_KILL_S))
-        except (DockerError, RunnerUnavailable, aiohttp.ClientError, OSError, TimeoutError) as error:
+        except TROUBLE as error:
             # the engine restarts it then; the lock in its folder keeps a second worker out
-            log.warning("docker_restart_not_called_off", session_id=session_id, error=_plain(error))
+            log.warning("docker_restart_not_called_off", session_id=session_id, error=plain(error))
 
     async def _keep_last_words(self, session_id: str, container: DockerContainer) -> None:
         """The container is replaced at once, its log with it."""
-        with _ignored(404, 409):
+        with ignored(404, 409):
             lines = await container.log(stdout=True, stderr=True, tail=_LAST_LINES)
             self._logs_path.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = self._logs_path / f"{session_id}.log"
@@ -351,72 +320,12 @@ class DockerRunner:
     def _running(self) -> list[RunningWorker]:
         return [entry.worker for entry in self._entries.values() if entry.up]
 
-    # ------------------------------------------------------------------------------------------ the engine
-    @property
-    def _docker(self) -> Docker:
-        if self._closed and self._client is None:
-            raise RunnerUnavailable("The server is stopping.")
-        if self._client is None:  # made in the loop that uses it
-            limits = aiohttp.ClientTimeout(total=_ANSWER_S, sock_connect=5.0)
-            self._client = Docker(url=self._docker_host, timeout=limits)
-        return self._client
-
-    def _container(self, container_id: str) -> DockerContainer:
-        return self._docker.containers.container(container_id)
-
-    async def _look(self, session_id: str, *, foreign_is_an_error: bool = True) -> Found | None:
-        """The session's container; one of another installation is never touched."""
-        there = await self._show(name_of(session_id))
-        if there is None or there.installation == self._rules.installation:
-            return there
-        if foreign_is_an_error:
-            raise RunnerUnavailable(
-                f"The container {name_of(session_id)} belongs to another installation on this Docker engine. "
-                "Remove it there, or give the session another id."
-            )
-        return None
-
-    async def _show(self, name: str) -> Found | None:
-        try:
-            return found(await self._container(name).show())
-        except DockerError as error:
-            if error.status == 404:
-                return None
-            raise
-
     @contextlib.asynccontextmanager
     async def _alone_with(self, session_id: str) -> AsyncIterator[None]:
         """Starts and stops of one session come one after the other. Locks nobody uses vanish by themselves."""
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
             yield
-
-    @contextlib.contextmanager
-    def _told_plainly(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except DockerError as error:
-            raise RunnerUnavailable(f"{what}: {self._reason(error)}") from error
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise RunnerUnavailable(f"{what}: {self._no_answer()}") from error
-        except OSError as error:
-            raise RunnerUnavailable(f"{what}: {error}.") from error
-
-    def _reason(self, error: DockerError) -> str:
-        if error.status == _NO_CONNECTION:
-            return self._no_answer()
-        said = error.message.lower()
-        if "no such image" in said:
-            return f"the image {self._rules.image} is not on this machine. Build it with scripts/setup.sh."
-        if "network" in said and "not found" in said:
-            return f"there is no Docker network {self._rules.network}. `docker compose up -d` makes it."
-        return error.message
-
-    def _no_answer(self) -> str:
-        return (
-            f"the Docker engine at {self._docker_host} does not answer. "
-            "Check DOCKER_HOST, and whether this user may use it."
-        )
 
     def _folder(self, session_id: str) -> Path:
         return self._sessions_path / session_id
@@ -427,26 +336,3 @@ def _not_yet(spec: WorkerSpec, container_id: str) -> RunningWorker:
         session_id=spec.session_id, run_order=spec.run_order, proxy_id=spec.proxy_id, handle=container_id[:12],
         started_at=0,
     )  # fmt: skip
-
-
-def _give_to(folder: Path, user: str) -> None:
-    """Makes the container's user the owner of a session's folder and all that is in it."""
-    uid, gid = map(int, user.split(":"))
-    for path in (folder, *folder.rglob("*")):
-        status = path.lstat()
-        if (status.st_uid, status.st_gid) != (uid, gid):
-            os.chown(path, uid, gid, follow_symlinks=False)
-
-
-@contextlib.contextmanager
-def _ignored(*statuses: int) -> Iterator[None]:
-    """Answers of the engine that are as good as success."""
-    try:
-        yield
-    except DockerError as error:
-        if error.status not in statuses:
-            raise
-
-
-def _plain(error: BaseException) -> str:
-    return error.message if isinstance(error, DockerError) else str(error) or type(error).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from wa_orchestrator.background import Service, Services
 from wa_orchestrator.runners.port import Runner
@@ -10,8 +10,16 @@ from wa_orchestrator.sessions.lifecycle import Lifecycle
 
 
 class LeadLoops:
-    def __init__(self, loops: Mapping[str, Service], *, runner: Runner, lifecycle: Lifecycle) -> None:
+    def __init__(
+        self,
+        loops: Mapping[str, Service],
+        *,
+        runner: Runner,
+        lifecycle: Lifecycle,
+        recover: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._loops = loops
+        self._recover = recover
         self._runner = runner
         self._lifecycle = lifecycle
         self._running = Services()
@@ -24,6 +32,9 @@ class LeadLoops:
         """First the running workers are found, so that none is started a second time."""
         self.adopted = len(await self._runner.open())
         self.removed = len(await self._lifecycle.sweep_half_made(own=self.before_serving))
+        if self._recover:
+            # a restore that a dead leader left half-done: finished or undone before any loop starts a worker
+            await self._recover()
         for name, loop in self._loops.items():
             self._running.start(name, loop)
 

@@ -17,7 +17,9 @@ log = structlog.get_logger()
 # Taken over within the lease's time plus one round: 9 + 2 s, well under the 15 s that are promised.
 LEASE_MS = 9000
 _RENEW_S = 2.0
-# A leader that cannot reach the store stops before its lease can be taken by another.
+_ANSWER_S = 2.0
+# A leader that cannot reach the store stops before its lease can be taken by another: it asks every two seconds, waits
+# two for each answer and looks after each, so at the latest eight seconds after the last renewal.
 _STEP_DOWN_S = LEASE_MS / 1000 - 2 * _RENEW_S
 
 
@@ -47,16 +49,19 @@ class Leadership:
 
     async def try_once(self) -> bool:
         """Asks for the lease and settles what follows from the answer."""
+        asked = self._monotonic()
         try:
-            answer = await self._store.leases.hold(self._owner, ttl_ms=LEASE_MS)
-        except OrchestratorError:
+            # a store that hangs must not hold a leader longer than its lease lasts
+            async with asyncio.timeout(_ANSWER_S):
+                answer = await self._store.leases.hold(self._owner, ttl_ms=LEASE_MS)
+        except (OrchestratorError, TimeoutError):
             if self._leads and self._monotonic() - self._confirmed > _STEP_DOWN_S:
                 log.warning("leadership_lost", reason="the store does not answer")
                 await self._lose()
             return self._leads
         self.others = answer.others
         if answer.held:
-            self._confirmed = self._monotonic()
+            self._confirmed = asked
             if not self._leads:
                 self._leads = True
                 log.info("leadership_gained")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,7 @@ class Lifecycle:
         self._starts = asyncio.Semaphore(settings.start_budget)
         # whether this orchestrator runs the workers; app.py puts the lease's answer here
         self.leads: Callable[[], bool] = lambda: True
+        self._held: dict[str, int] = {}
 
     # what the operator asks for --------------------------------------------------------------------------------
     async def provision(
@@ -156,6 +158,39 @@ class Lifecycle:
             log.info("session_step", session_id=session_id, step=step.value)
         return step
 
+    @asynccontextmanager
+    async def held(self, session_id: str, *, reason: str, resume: bool) -> AsyncIterator[None]:
+        """The worker is stopped as long as the block lasts, and nobody starts it. It is no crash and no restart.
+
+        What is wanted does not change: should this process be killed inside, the session's lock runs out and the
+        reconciler starts the worker again. `resume` starts it here, without waiting for the reconciler.
+        """
+        async with self._store.locks.hold(session_id, owner=self.maker):
+            self._held[session_id] = self._held.get(session_id, 0) + 1
+            try:
+                was_running = await self._runner.poll(session_id) is not None
+                if was_running and await self._store.sessions.get(session_id):
+                    await self._store.sessions.begin_run(session_id, reason=reason)
+                await self._runner.stop(session_id)
+                try:
+                    yield
+                finally:
+                    session = await self._store.sessions.get(session_id) if resume and was_running else None
+                    if session and next_step(session, None) is Step.START:
+                        await self._start_and_tell(session)
+            finally:
+                self._held[session_id] -= 1
+                if not self._held[session_id]:
+                    del self._held[session_id]
+
+    async def runs(self, session_id: str) -> bool:
+        """Whether its worker runs now."""
+        return await self._runner.poll(session_id) is not None
+
+    def is_held(self, session_id: str) -> bool:
+        """Its worker is stopped for a moment, on purpose."""
+        return session_id in self._held
+
     async def _start_and_tell(self, session: Session) -> None:
         try:
             await self._start_worker(session)
@@ -238,6 +273,8 @@ def _extra_env(settings: Settings) -> dict[str, str]:
         extra["LOG_LEVEL"] = {"warning": "warn"}.get(settings.log_level, settings.log_level)  # as Node says it
     if settings.max_media_bytes != 64 << 20:
         extra["MAX_MEDIA_BYTES"] = str(settings.max_media_bytes)
+    if settings.inbound_media_max_bytes != 16 << 20:
+        extra["INBOUND_MEDIA_MAX_BYTES"] = str(settings.inbound_media_max_bytes)
     for word in settings.worker_env.split():
         name, _, value_given = word.partition("=")
         extra[name] = value_given

@@ -66,6 +66,8 @@ class Reconciler:
         runner.on_exit(self._worker_ended)
 
     def _worker_ended(self, ended: WorkerExit) -> None:
+        if self._lifecycle.is_held(ended.session_id):
+            return  # stopped for a moment on purpose, and started again by whoever holds it
         self._exit_codes[ended.session_id] = ended.exit_code
         if ended.exit_code != 0:  # 0: it was asked to end
             crashes = self._crashes.get(ended.session_id, 0) + 1
@@ -105,10 +107,10 @@ class Reconciler:
         half_made = await self._store.sessions.unconfirmed()
         # a cold start costs about a CPU second; five hundred at once would starve each other
         starts = self._settings.start_budget - starting
-        self._unfinished = set()
+        self._unfinished = {session_id for session_id in suspects if self._lifecycle.is_held(session_id)}
         for session in sessions:
             session_id = session.session_id
-            if session_id in half_made:
+            if session_id in half_made or self._lifecycle.is_held(session_id):
                 continue
             worker = running.get(session_id)
             if worker and session.status in _SAYS_IT_LIVES:

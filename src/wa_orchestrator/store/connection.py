@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from typing import Any
 
 import redis.asyncio as redis
@@ -28,10 +29,12 @@ from redis.exceptions import (
     TimeoutError as StoreTimeoutError,
 )
 
-from wa_orchestrator.errors import StoreUnavailable
+from wa_orchestrator.errors import StoreFull, StoreUnavailable
+from wa_orchestrator.metrics import instruments
 
 # One slow answer means that the store is in trouble; the caller gets a 503 instead of a hanging request.
 _ANSWER_S = 10.0
+_LEAST_S = 1.0  # what a batch is given that waited so long behind others that its time is over
 _CONNECT_S = 3.0
 _LONGEST_BATCH = 512
 # While the store is slow, calls gather in larger batches instead of asking for ever more connections.
@@ -40,7 +43,22 @@ _BATCHES_AT_ONCE = 16
 # So many records are read in one go: the loop and the store serve others in between.
 BATCH = 200
 
-_AWAY = (StoreConnectionError, StoreTimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, OSError)
+_AWAY = (StoreConnectionError, StoreTimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+_CANNOT_WRITE = "MISCONF"  # its file cannot be written, so it takes no more changes; the library has no class for it
+
+
+def translated(error: BaseException) -> BaseException:
+    """What the rooms hear of an error: that the store is away, or full, or the error itself."""
+    away: StoreUnavailable
+    cannot_write = isinstance(error, ResponseError) and str(error).startswith(_CANNOT_WRITE)
+    if cannot_write or isinstance(error, OutOfMemoryError):
+        away = StoreFull()
+    elif isinstance(error, _AWAY):
+        away = StoreUnavailable()
+    else:
+        return error
+    away.__cause__ = error
+    return away
 
 
 def batched(ids: list[str]) -> list[list[str]]:
@@ -66,7 +84,7 @@ class Connection:
         # a batch has one time-out of its own instead of one per answer
         self._maker = redis.ConnectionPool.from_url(url, **{**options, "socket_timeout": None})
         self._idle: list[AbstractConnection] = []
-        self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any]]] = []
+        self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any], float]] = []  # since when, by the loop's clock
         self._flushes: set[asyncio.Task[None]] = set()
 
     async def call(self, *command: Any) -> Any:
@@ -77,7 +95,7 @@ class Connection:
         """The same for several at once without a task for each: ask all, then await one after the other."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append((command, future))
+        self._waiting.append((command, future, loop.time()))
         if len(self._waiting) == 1:
             loop.call_soon(self._start_flush)
         elif len(self._waiting) >= _LONGEST_BATCH:
@@ -95,30 +113,34 @@ class Connection:
         self._flushes.discard(task)
         self._start_flush()
 
-    async def _flush(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
+    async def _flush(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any], float]]) -> None:
+        waited_s = asyncio.get_running_loop().time() - batch[0][2]
+        began = time.perf_counter()
         try:
-            answers = await self._exchange([command for command, _ in batch])
+            answers = await self._exchange(
+                [command for command, _, _ in batch], timeout_s=max(_LEAST_S, _ANSWER_S - waited_s)
+            )
         except BaseException as error:
             answers = [error] * len(batch)
-        for (_, future), answer in zip(batch, answers, strict=True):
+            instruments.store_calls["failed"] += len(batch)
+        else:
+            instruments.store_calls["sent"] += len(batch)
+        instruments.store_batches.add(time.perf_counter() - began)
+        for (_, future, _), answer in zip(batch, answers, strict=True):
             if future.done():
                 continue
             if isinstance(answer, asyncio.CancelledError):
                 future.cancel()
-            elif isinstance(answer, _AWAY):
-                away = StoreUnavailable()
-                away.__cause__ = answer
-                future.set_exception(away)
             elif isinstance(answer, BaseException):
-                future.set_exception(answer)
+                future.set_exception(translated(answer))
             else:
                 future.set_result(answer)
 
-    async def _exchange(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+    async def _exchange(self, commands: list[tuple[Any, ...]], *, timeout_s: float) -> list[Any]:
         """The answers in order; one that the store refused is its error."""
         line = self._idle.pop() if self._idle else self._new_line()
         try:
-            async with asyncio.timeout(_ANSWER_S):
+            async with asyncio.timeout(timeout_s):
                 # closed by the other side while it lay idle, or never opened
                 if not line.is_connected or await line.can_read():
                     await line.disconnect(nowait=True)

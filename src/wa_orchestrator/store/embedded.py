@@ -12,7 +12,7 @@ from typing import Literal
 
 import structlog
 
-from wa_orchestrator.background import wait_or_stop
+from wa_orchestrator.background import SameTrouble, wait_or_stop
 from wa_orchestrator.errors import StoreUnavailable
 from wa_orchestrator.processes import logfiles
 from wa_orchestrator.processes.detached import Detached, LaunchFailed, find, start_detached
@@ -45,6 +45,7 @@ class EmbeddedStore:
         self._process: Detached | None = None
         self._port: int | None = None  # set once: our clients know it
         self._stopping = False
+        self._not_started = SameTrouble()
 
     async def start(self) -> str:
         """Finds the server that still runs, or starts it; returns its URL when it answers."""
@@ -61,7 +62,8 @@ class EmbeddedStore:
                 return
             if loop.time() - began > _STEADY_S:
                 pause_s = _BACK_OFF_S[0]
-            log.error("store_died", pause_s=pause_s, last_words=logfiles.last_lines(self._log_file, 3))
+            if self._process is not None:  # else it is the start that failed
+                log.error("store_died", pause_s=pause_s, last_words=logfiles.last_lines(self._log_file, 3))
             if await wait_or_stop(stop, pause_s) or self._stopping:
                 return
             pause_s = min(pause_s * 2, _BACK_OFF_S[1])
@@ -97,7 +99,8 @@ class EmbeddedStore:
             await self._find_or_start()
         except Exception as error:
             self._process = None
-            log.error("store_not_started", error=str(error))
+            if times := self._not_started.again():
+                log.error("store_not_started", error=str(error), times=times)
         else:
             log.warning("store_started_again", port=self._port)
 

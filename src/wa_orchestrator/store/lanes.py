@@ -37,6 +37,7 @@ class Released:
     moved: int
     looked: int
     to_plan: list[str]
+    late_ms: list[float]  # of each lane that released something: how long after its due time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +51,11 @@ class Job:
 
 
 class LaneStore:
-    def __init__(self, connection: Connection, stamp: Stamp, *, unpaced: int = 32) -> None:
+    def __init__(self, connection: Connection, stamp: Stamp, *, unpaced: int = 32, recipient_cap: int = 0) -> None:
         self._connection = connection
         self._stamp = stamp
         self._unpaced = unpaced
+        self._recipient_cap = recipient_cap
 
     async def _run(self, script: str, **arguments: Any) -> dict[str, Any]:
         return await scripts.run(self._connection, script, {**self._stamp.arguments(), **arguments})
@@ -61,8 +63,13 @@ class LaneStore:
     async def release_due(self, *, lanes: int) -> Released:
         """Serves up to `lanes` due senders in one step."""
         seed = random.getrandbits(31)
-        answer = await self._run("release_due", lanes=lanes, unpaced=self._unpaced, seed=seed)
-        return Released(moved=answer["moved"], looked=answer["looked"], to_plan=list(answer["plan"]))
+        cap: dict[str, int] = {}
+        if self._recipient_cap:
+            cap = {"recipientCap": self._recipient_cap, "tomorrow": self._stamp.tomorrow_ms()}
+        answer = await self._run("release_due", lanes=lanes, unpaced=self._unpaced, seed=seed, **cap)
+        return Released(
+            moved=answer["moved"], looked=answer["looked"], to_plan=list(answer["plan"]), late_ms=list(answer["late"])
+        )
 
     async def next_due(self) -> int | None:
         """When the next lane is due."""

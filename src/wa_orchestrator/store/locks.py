@@ -61,11 +61,15 @@ class SessionLocks:
                 return
 
     async def _acquire(self, session_id: str, token: str, wait_s: float) -> None:
+        key = keys.SESSION_LOCK(session_id)
+        looks = 0
         try:
             async with asyncio.timeout(wait_s):
-                while not await self._connection.call(
-                    "SET", keys.SESSION_LOCK(session_id), token, "NX", "PX", _HOLD_MS
-                ):
+                while not await self._connection.call("SET", key, token, "NX", "PX", _HOLD_MS):
+                    # the store's clock was ahead and is set back: a dead holder's lock would last for as long as that
+                    if looks == 0 and int(await self._connection.call("PTTL", key)) > _HOLD_MS:
+                        await self._connection.call("PEXPIRE", key, _HOLD_MS)
+                    looks += 1
                     await asyncio.sleep(_LOOK_AGAIN_S)
         except TimeoutError:
             raise SessionBusy from None

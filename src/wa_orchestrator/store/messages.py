@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,12 +15,13 @@ from wa_orchestrator.store.connection import Connection
 
 
 class Stamp:
-    """What every message script needs besides its own arguments: now, today, how long ended ones are kept."""
+    """What every message script needs besides its own arguments: now, today, how long ended ones and chats are kept."""
 
-    def __init__(self, clock: Clock, *, timezone: str = "UTC", keep_days: int = 30) -> None:
+    def __init__(self, clock: Clock, *, timezone: str = "UTC", keep_days: int = 30, inbox_keep_days: int = 30) -> None:
         self._clock = clock
         self._zone = ZoneInfo(timezone)
         self._keep_ms = keep_days * 86_400_000
+        self._inbox_ms = inbox_keep_days * 86_400_000
         self._minute = -1
         self._today = ""
 
@@ -30,7 +31,12 @@ class Stamp:
         if now // 60_000 != self._minute:
             self._minute = now // 60_000
             self._today = datetime.fromtimestamp(now / 1000, UTC).astimezone(self._zone).date().isoformat()
-        return {"now": now, "today": self._today, "keepMs": self._keep_ms}
+        return {"now": now, "today": self._today, "keepMs": self._keep_ms, "inboxMs": self._inbox_ms}
+
+    def tomorrow_ms(self) -> int:
+        """When the present day ends, in the installation's time zone."""
+        today = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).astimezone(self._zone).date()
+        return int(datetime.combine(today + timedelta(days=1), time.min, self._zone).timestamp() * 1000)
 
     @property
     def today(self) -> str:
@@ -52,7 +58,10 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int | None = None
     defer: bool = False
     by: str = ""
+    key_id: str = ""
+    key_rate: tuple[int, int] = (0, 1)  # messages a minute (0: no limit of its own), how many at once
     reference: str = ""
+    traceparent: str = ""
     idempotency_key: str = ""
     fingerprint: str = ""
 
@@ -66,11 +75,13 @@ class MessageStore:
         rate_per_second: int = 0,
         rate_burst: int = 1,
         flood_per_minute: int = 0,
+        recipient_cap: int = 0,
     ) -> None:
         self._connection = connection
         self._stamp = stamp
         self._rate = (rate_per_second, rate_burst)
         self._flood = flood_per_minute
+        self._recipient_cap = recipient_cap
 
     async def _run(self, script: str, **arguments: Any) -> dict[str, Any]:
         return await scripts.run(self._connection, script, {**self._stamp.arguments(), **arguments})
@@ -96,6 +107,13 @@ class MessageStore:
             "rateBurst": self._rate[1],
             "floodPerMinute": self._flood,
         }
+        if message.traceparent:
+            arguments["traceparent"] = message.traceparent
+        if self._recipient_cap:
+            arguments.update(recipientCap=self._recipient_cap, tomorrow=self._stamp.tomorrow_ms())
+        if message.key_rate[0]:
+            per_minute, burst = message.key_rate
+            arguments["keyRate"] = {"name": f"key:{message.key_id}", "perMinute": per_minute, "burst": burst}
         if message.idempotency_key:
             arguments["idempotency"] = {"key": message.idempotency_key, "fingerprint": message.fingerprint}
         return await scripts.run(self._connection, "enqueue_message", arguments)

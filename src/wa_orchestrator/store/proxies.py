@@ -59,6 +59,9 @@ class ProxyStore:
         found = await self._read([proxy_id])
         return found[0] if found else None
 
+    async def count(self) -> int:
+        return int(await self._connection.call("SCARD", keys.PROXIES_ALL()))
+
     async def all(self) -> list[Proxy]:
         ids = await self._connection.call("SMEMBERS", keys.PROXIES_ALL())
         return await self._read(sorted(ids))
@@ -123,6 +126,7 @@ def _as_proxy(
         checked_at=number("checkedAt"),
         latency_ms=number("latencyMs"),
         exit_ip=record.get("exitIp") or None,
+        exit_ip_at=number("exitIpAt"),
         bad_at=int(float(bad_at)) if bad_at else None,
         last_error=record.get("lastError") or None,
         last_error_kind=record.get("lastErrorKind") or None,

@@ -307,6 +307,10 @@ class SessionStore:
     async def count_restart(self, session_id: str) -> None:
         await self._run("count_restart", id=session_id)
 
+    async def describe(self, session_id: str, *, metadata: dict[str, str]) -> None:
+        """Other notes of its owner; they mean nothing to us."""
+        await self._run("describe_session", id=session_id, metadata=msgspec.json.encode(metadata).decode())
+
     async def _overdue(self, key: str) -> list[str]:
         ids: list[str] = await self._connection.call("ZRANGE", key, "-inf", self._clock.now_ms(), "BYSCORE")
         return ids
@@ -349,6 +353,7 @@ def as_session(record: dict[str, str], *, waiting: bool = False) -> Session:
         reason=record.get("reason", ""),
         jid=record.get("jid", ""),
         lid=record.get("lid", ""),
+        push_name=record.get("name", ""),
         fingerprint=record.get("fingerprint", ""),
         started_at=number("startedAt"),
         connected_at=number("connectedAt"),

@@ -74,7 +74,7 @@ class Claims:
 def _leased(message: dict[str, Any]) -> dict[str, Any]:
     """A claimed message as the worker protocol has it."""
     content = msgspec.json.decode(message["content"])
-    return {
+    leased = {
         "messageId": message["messageId"],
         "waMessageId": message["waMessageId"],
         "to": message["to"],
@@ -84,6 +84,9 @@ def _leased(message: dict[str, Any]) -> dict[str, Any]:
         "typingMs": typing_ms(content, paced=message["paced"]),
         "checkExists": not message["known"] and message["to"].endswith("@s.whatsapp.net"),
     }
+    if message["redriven"]:  # told only where it matters: older workers know nothing of it
+        leased["redriven"] = True
+    return leased
 
 
 def typing_ms(content: dict[str, Any], *, paced: bool) -> int:

@@ -11,12 +11,16 @@ import structlog
 
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import InvalidJson, InvalidSignature, OrchestratorError, SessionDeleted
+from wa_orchestrator.inbound.inbox import INBOUND_EVENTS, Inbox
 from wa_orchestrator.logs import short_phone
+from wa_orchestrator.metrics.instruments import worker_events
 from wa_orchestrator.model.session import checked_session_id
 from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.sessions import EventNumber
+from wa_orchestrator.suppression.inbound import OptWordListener
+from wa_orchestrator.worker_api.bounds import kept_data
 from wa_orchestrator.worker_api.malformed import malformed
 from wa_orchestrator.worker_api.projector import Meaning, WorkerEvent, meaning_of
 from wa_orchestrator.worker_api.receipts import MESSAGE_EVENTS, Receipts
@@ -32,7 +36,14 @@ _FOLLOW_UP = {"moved", *_ENDED}
 
 class Intake:
     def __init__(
-        self, *, store: Store, lifecycle: Lifecycle, pool: ProxyPool, clock: Clock, webhook_secret: str
+        self,
+        *,
+        store: Store,
+        lifecycle: Lifecycle,
+        pool: ProxyPool,
+        clock: Clock,
+        webhook_secret: str,
+        opt_words: OptWordListener,
     ) -> None:
         self._store = store
         self._lifecycle = lifecycle
@@ -41,6 +52,8 @@ class Intake:
         self._webhook_secret = webhook_secret
         self._follow_ups: set[asyncio.Task[None]] = set()
         self._receipts = Receipts(store)
+        self._inbox = Inbox(store)
+        self._opt_words = opt_words
 
     def check_worker(self, session_id: str, body: bytes, headers: dict[str, str]) -> None:
         """Raises InvalidSignature unless this session's worker sent the request."""
@@ -57,14 +70,19 @@ class Intake:
         """One event from a worker; the answer says whether it was known already."""
         event = self._decode(body, headers)
         meaning = meaning_of(event, now_ms=self._clock.now_ms())
+        worker_events[event.type] += 1  # only known types come this far
         number = EventNumber(at=event.timestamp, seq=event.seq, stream=event.stream)
         if event.type in MESSAGE_EVENTS:
             # before its number is remembered: should we die in between, the repeat brings it again
             await self._receipts.take(event)
+            if event.type == "MESSAGE_RECEIVED":
+                await self._opt_words.take(event.session_id, event.data, at=event.timestamp)
+        if event.type in INBOUND_EVENTS:
+            await self._inbox.take(event)
         if meaning.connected:
             outcome = await self._connected(event, meaning, number)
         else:
-            data = event.data if meaning.note is None else meaning.note
+            data = kept_data(event.type, event.data if meaning.note is None else meaning.note)
             answer = await self._store.sessions.apply_event(
                 event.session_id, number, kind=event.type, effect=meaning.effect, data=data
             )

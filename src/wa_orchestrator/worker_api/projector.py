@@ -16,6 +16,7 @@ from wa_orchestrator.store.sessions import ConnectedAs, EventEffect
 _DEFAULT_QR_MS = 60_000
 _LONGEST_QR_MS = 10 * 60_000  # WhatsApp's own live 20 to 60 s
 _LONGEST_QR = 1000  # a code has about 240 characters; far longer ones cannot be drawn
+_LONGEST_TEXT = 2000  # whatever a worker says of itself; only texts of people are longer
 _EXACT = 2**53  # larger numbers lose digits in the store's scripts
 _END_OF_TIME_MS = 253_402_300_799_999  # the last moment of year 9999
 # WhatsApp's last words: reconnecting would only start a fight or a ban (docs/concepts.md)
@@ -43,7 +44,7 @@ class WorkerEvent(msgspec.Struct, rename="camel", frozen=True):
     timestamp: Annotated[int, msgspec.Meta(ge=0, le=_END_OF_TIME_MS)]
     data: dict[str, Any] = {}
     seq: Annotated[int, msgspec.Meta(ge=0, le=_EXACT)] | None = None
-    stream: str = ""
+    stream: Annotated[str, msgspec.Meta(max_length=128)] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ def _text(event: WorkerEvent, *names: str, required: bool = False) -> str:
     for name in names:
         value = event.data.get(name)
         if isinstance(value, str) and value:
-            return value
+            return value[:_LONGEST_TEXT]
     if required:
         raise InvalidBody(f"{event.type} needs data.{names[0]}.", details={"field": f"data.{names[0]}"})
     return ""
@@ -239,5 +240,7 @@ _DECISIONS = {
     "MESSAGE_FAILED": _noted,
     "MESSAGE_STATUS": _noted,
     "MESSAGE_RECEIVED": _noted,
+    "MEDIA_READY": _noted,
+    "MEDIA_FAILED": _noted,
 }
 EVENT_TYPES = tuple(_DECISIONS)

@@ -32,7 +32,7 @@ class Receipts:
         try:
             if event.type == "MESSAGE_SENT" or event.data.get("status") == "sent":
                 await self._store.outbox.ack(message_id, session_id=event.session_id, sent_at=event.timestamp)
-            elif event.type == "MESSAGE_FAILED" and not _is_limit(event):
+            elif event.type == "MESSAGE_FAILED" and not (_is_limit(event) or event.data.get("retryable") is True):
                 await self._receipt(message_id, event, "error")
             elif (status := str(event.data.get("status"))) in _RECEIPTS:
                 await self._receipt(message_id, event, status)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import structlog
 from redis.asyncio.client import PubSub
 
-from wa_orchestrator.background import unless_stopped, wait_or_stop
+from wa_orchestrator.background import SameTrouble, unless_stopped, wait_or_stop
 from wa_orchestrator.store import Store, keys
 
 log = structlog.get_logger()
@@ -24,13 +24,15 @@ class Wake:
         self._closing = False
 
     async def run(self, stop: asyncio.Event) -> None:
+        trouble = SameTrouble()
         while not stop.is_set():
             try:
                 await self._listen(stop)
             except asyncio.CancelledError:
                 raise
             except Exception as error:
-                log.warning("wake_waits_for_store", error=str(error)[:200])
+                if times := trouble.again():
+                    log.warning("wake_waits_for_store", error=str(error)[:200], times=times)
                 await wait_or_stop(stop, 1.0)
         self.close()
 
@@ -60,6 +62,11 @@ class Wake:
         """Lets everybody who waits go at once, and nobody wait any more."""
         self._closing = True
         self._wake_all()
+
+    @property
+    def waiting(self) -> int:
+        """How many polls wait in this process."""
+        return sum(len(events) for events in self._waiting.values())
 
     def register(self, session_id: str) -> asyncio.Future[None]:
         """Done when the session is woken."""

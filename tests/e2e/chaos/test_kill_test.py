@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from chaos.kill_test import KillTest, Plan
+from chaos.kill_test import KillTest
+from chaos.traffic import Plan
 
 
 def test_nothing_is_lost_and_nothing_doubled_while_everything_is_killed(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def test_all_work_of_a_worker_touches_only_its_proxy_and_the_control_plane(
     system.simulator.post(f"/phones/{other_phone}/send", {"to": phone, "image": picture, "caption": "look"})
     received = wait_for(lambda: _received(place, session_id, 2), what="both messages")
     assert {event["data"]["kind"] for event in received} == {"text", "image"}
+    (fetched,) = wait_for(lambda: system.events(session_id, "MEDIA_READY"), what="the picture itself")
+    assert fetched["data"]["sha256"] == hashlib.sha256(PICTURE).hexdigest()
 
     # what it does by itself
     shown = system.simulator.get("/stats")["presence"]["available"]

@@ -19,6 +19,7 @@ def shared_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         SIMULATOR_PROXIES=12,
         PROXY_TIMEOUT_MS=2000,
         PROXY_BAD_AFTER=100,
+        WEBHOOK_ALLOW_PRIVATE="127.0.0.0/8",
         WORKER_ENV="RECONNECT_BASE_MS=200 RECONNECT_MAX_MS=1000 ACK_TIMEOUT_MS=5000",
     )
     with system:

@@ -13,11 +13,13 @@ from support.control_plane import API_KEY, PROXY_PASSWORD, WEBHOOK_SECRET, Contr
 from support.visitor import Visitor
 from wa_orchestrator.http.app import build_app
 
-PAGES = ("/", "/scan", "/messages", "/proxies", "/anti-ban", "/live-log", "/check-up")
-PARTS = ("/parts/sessions", "/parts/chart", "/parts/messages", "/parts/proxies", "/parts/anti-ban", "/parts/events",
+PAGES = ("/", "/scan", "/messages", "/proxies", "/anti-ban", "/alerts", "/backups", "/suppression", "/keys", "/audit",
+         "/live-log", "/check-up")  # fmt: skip
+PARTS = ("/parts/sessions", "/parts/chart", "/parts/messages", "/parts/proxies", "/parts/anti-ban", "/parts/alerts",
+         "/parts/backups", "/parts/suppression", "/parts/keys", "/parts/audit", "/parts/events",
          "/parts/check-up")  # fmt: skip
-# what is open on purpose: whether the server lives, the door, the API's document, the assets of these
-OPEN = {"/health", "/ready", "/metrics", "/sign-in", "/sign-out", "/docs", "/docs/oauth2-redirect", "/openapi.json",
+# what is open on purpose: whether the server lives, the door, the assets
+OPEN = {"/health", "/ready", "/metrics", "/sign-in", "/sign-out",
         "/assets/{version}/{path:path}"}  # fmt: skip
 
 
@@ -70,7 +72,13 @@ async def test_every_page_opens_with_sessions_and_shows_no_secret(
     sent = await plane.call(
         "POST", "/api/v1/send", {"to": "972507654321", "message": "<b>hello</b>", "sessionId": session}
     )
-    paths = [*PAGES, *PARTS, f"/sessions/{session}", f"/parts/session/{session}", f"/parts/log/{session}",
+    received = {"waMessageId": "3A01", "from": "972507654321", "pushName": '<script>alert("x")</script>',
+                "text": '<script>alert("x")</script>', "replyTo": {"waMessageId": "3A00", "text": "<b>x</b>"},
+                "media": {"kind": "document", "fileName": "<b>.html", "state": "off"}}  # fmt: skip
+    await plane.event(session, "MESSAGE_RECEIVED", received)
+    paths = [*PAGES, *PARTS, f"/sessions/{session}", f"/sessions/{session}/inbox",
+             f"/sessions/{session}/inbox?chat=972507654321", f"/parts/inbox/{session}?chat=x",
+             f"/parts/session/{session}", f"/parts/log/{session}",
              f"/scan?session={session}", f"/parts/scan/{session}", f"/anti-ban/{session}", f"/parts/limits/{session}",
              f"/messages/{sent.json['messageId']}", f"/parts/message/{sent.json['messageId']}",
              "/?search=script&group=waiting&sort=-today&page=3", "/messages?search=9725&status=queued",

@@ -162,7 +162,7 @@ async def test_a_caller_that_hangs_up_in_the_middle_does_not_break_the_server(pl
 _NOWHERE = [
     ("GET", "/api/nothing", 404, "NOT_FOUND"),
     ("GET", "/", 307, ""),
-    ("PUT", PROVISION, 405, "METHOD_NOT_ALLOWED"),
+    ("PATCH", PROVISION, 405, "METHOD_NOT_ALLOWED"),
     ("GET", "/api/webhook", 405, "METHOD_NOT_ALLOWED"),
     ("PATCH", PROXIES, 405, "METHOD_NOT_ALLOWED"),
     ("GET", "/api/worker/sessions/a/outbox/claim", 405, "METHOD_NOT_ALLOWED"),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.control_plane import ControlPlane, control_plane
+from support.control_plane import ControlPlane, control_plane, proxy_url
 from support.registry import assert_sound
 from support.servers import StoreServer, server_binary
 from support.waiting import wait_until
 from wa_orchestrator.clock import SystemClock
-from wa_orchestrator.errors import SettingsError
-from wa_orchestrator.store import Store
+from wa_orchestrator.errors import SettingsError, StoreFull, StoreUnavailable
+from wa_orchestrator.proxies.health import ProxyHealth
+from wa_orchestrator.store import Store, connection, keys
 
 
 @pytest.fixture
@@ -145,3 +148,80 @@ async def _until_listed(plane: ControlPlane, session: str) -> None:
         return answer.status == 200 and [s["sessionId"] for s in answer.json["sessions"]] == [session]
 
     await wait_until(listed)
+
+
+async def test_a_store_without_memory_takes_nothing_new_and_leaves_nothing_half_done(
+    own_store: StoreServer, tmp_path: Path
+) -> None:
+    async with control_plane(tmp_path / "data", REDIS_URL=own_store.url) as plane:
+        await plane.add_proxies(1)
+        session = await plane.provision()
+        call = plane.store.connection.call
+        keys_before = await call("DBSIZE")
+        await call("CONFIG", "SET", "maxmemory", "1")
+        for path, body in [
+            ("/api/v1/send", {"to": "972520000001", "message": "hello", "sessionId": session}),
+            ("/api/v1/send", {"to": "972520000001", "message": "hello"}),
+            ("/api/sessions/provision", {}),
+            ("/api/v1/proxies", {"proxy": proxy_url(7)}),
+        ]:
+            answer = await plane.call("POST", path, body)
+            assert (answer.status, answer.code) == (503, "STORE_FULL"), (path, answer.body)
+            assert answer.headers["retry-after"]
+        assert (await plane.event(session, "PING")).status == 503, "a worker keeps its event and tries again"
+        assert (await plane.good("GET", f"/api/sessions/{session}"))["sessionId"] == session, "reading goes on"
+        assert await call("DBSIZE") <= keys_before
+        await call("CONFIG", "SET", "maxmemory", "0")
+        assert (await plane.event(session, "PING")).status == 200
+        sent = {"to": "972520000001", "message": "hello", "sessionId": session}
+        assert (await plane.call("POST", "/api/v1/send", sent)).status == 202
+        await assert_sound(plane.store)
+
+
+async def test_proxies_are_not_probed_again_and_again_when_the_result_cannot_be_kept(
+    own_store: StoreServer, tmp_path: Path
+) -> None:
+    async with control_plane(tmp_path / "data", REDIS_URL=own_store.url) as plane:
+        await plane.add_proxies(3)
+        rooms = plane.server.rooms
+        probed: list[str] = []
+
+        class Pool:
+            async def probe(self, proxy_id: str, *, bad_after: int) -> None:
+                probed.append(proxy_id)
+                await rooms.store.connection.call("SET", "result", "x")
+
+        pool: Any = Pool()
+        health = ProxyHealth(store=rooms.store, pool=pool, settings=rooms.settings, clock=rooms.clock)
+        for proxy in await rooms.store.proxies.all():
+            await rooms.store.connection.call("ZADD", keys.PROXIES_CHECKS(), 0, proxy.proxy_id)
+        await rooms.store.connection.call("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(StoreFull):
+            await health.run_once()
+        await health.run_once()
+        assert len(probed) == 3
+
+
+async def test_nobody_waits_longer_for_a_store_that_hangs_because_others_wait_too(
+    own_store: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_ANSWER_S", 1.5)
+    monkeypatch.setattr(connection, "_LEAST_S", 0.1)
+    store = Store(own_store.url, SystemClock())
+    waited: list[float] = []
+
+    async def ask(number: int) -> None:
+        await asyncio.sleep(number * 0.01)  # each in a turn of its own: the first take all lines, the others queue
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await store.ping()
+        waited.append(time.monotonic() - began)
+
+    try:
+        with own_store.hanging():
+            await asyncio.gather(*(ask(n) for n in range(60)))
+        assert len(waited) == 60
+        assert max(waited) < 2.5, max(waited)
+        await store.ping()
+    finally:
+        await store.close()

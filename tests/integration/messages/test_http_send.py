@@ -190,6 +190,21 @@ async def test_a_failed_message_is_on_the_dead_list_and_can_be_driven_again(plan
     assert await plane.ack(session, again) is False
     assert await plane.ack(session, again) is True
     assert (await plane.good("GET", "/api/v1/messages/dead"))["messages"] == []
+    story = (await plane.good("GET", f"/api/v1/messages/{sent['messageId']}"))["story"]
+    failed = [step for step in story if step["what"] == "failed"]
+    assert [step["reason"] for step in failed] == ["NOT_ON_WHATSAPP: no"], "its earlier end is still told"
+    assert [step["what"] for step in story].index("failed") < [step["what"] for step in story].index("driven_again")
+
+
+async def test_a_late_failure_that_may_be_tried_again_does_not_end_the_message(plane: MessagePlane) -> None:
+    session = await plane.connected()
+    sent = await plane.send(sessionId=session)
+    (message,) = await plane.claim(session)
+    late = {"messageId": sent["messageId"], "waMessageId": message["waMessageId"], "error": {"code": "WA_503"}}
+    await plane.worker_event(session, "MESSAGE_FAILED", {**late, "retryable": True})
+    assert (await plane.good("GET", f"/api/v1/messages/{sent['messageId']}"))["status"] == "claimed"
+    await plane.worker_event(session, "MESSAGE_FAILED", {**late, "retryable": False})
+    assert (await plane.good("GET", f"/api/v1/messages/{sent['messageId']}"))["status"] == "failed"
 
 
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [

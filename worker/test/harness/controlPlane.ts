@@ -1,5 +1,5 @@
 /** A small control plane for tests: takes events, hands out messages and commands, can be slow, down or rude. */
-import { createHmac } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Content } from '../../src/protocol.ts'
@@ -35,6 +35,7 @@ interface QueuedMessage {
   attempt: number
   typingMs: number
   checkExists: boolean
+  redriven?: boolean
 }
 
 export const SECRET = 'a-secret-of-this-session'
@@ -47,6 +48,9 @@ export class ControlPlane {
   readonly problems: string[] = []
   readonly claims: Array<{ max: number; connection: string }> = []
   readonly media = new Map<string, Buffer>()
+  /** Files of incoming messages, by mediaId. */
+  readonly uploads = new Map<string, Buffer>()
+  uploadStatus = 200
   /** Answer of the webhook; 200 unless a test wants otherwise. */
   eventStatus = 200
   #server: http.Server | undefined
@@ -129,7 +133,8 @@ export class ControlPlane {
   async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     const chunks: Buffer[] = []
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
-    const body = Buffer.concat(chunks).toString('utf8')
+    const bytes = Buffer.concat(chunks)
+    const body = request.method === 'PUT' ? this.#uploadWords(request, bytes) : bytes.toString('utf8')
     const answer = (status: number, value: unknown): void => {
       response.writeHead(status, { 'content-type': 'application/json' })
       response.end(JSON.stringify(value))
@@ -143,16 +148,28 @@ export class ControlPlane {
     const path = request.url ?? ''
     if (path === '/api/webhook') return this.#takeEvent(JSON.parse(body) as WorkerEvent, answer)
     if (path.endsWith('/outbox/claim')) return this.#claim(body, response, answer)
+    const upload = request.method === 'PUT' ? /\/inbound\/(in_.+)$/.exec(path)?.[1] : undefined
+    if (upload !== undefined) {
+      if (this.uploadStatus === 200) this.uploads.set(upload, bytes)
+      return answer(this.uploadStatus, { ok: true })
+    }
     const media = /\/media\/(.+)$/.exec(path)?.[1]
     if (media !== undefined) {
-      const bytes = this.media.get(media)
-      response.writeHead(bytes ? 200 : 404).end(bytes)
+      const found = this.media.get(media)
+      response.writeHead(found ? 200 : 404).end(found)
       return
     }
     const word = path.endsWith('/outbox/ack') ? 'ack' : 'nack'
     this.#check(word, body)
     this[word === 'ack' ? 'acks' : 'nacks'].push(JSON.parse(body) as Settled)
     answer(200, { ok: true })
+  }
+
+  /** What is signed of an upload: the address, the size and the hash of what really came. */
+  #uploadWords(request: http.IncomingMessage, bytes: Buffer): string {
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    if (request.headers['x-content-sha256'] !== sha256) this.problems.push('the hash of an upload is wrong')
+    return `PUT ${request.url ?? ''}\n${bytes.length}\n${sha256}`
   }
 
   #takeEvent(event: WorkerEvent, answer: (status: number, value: unknown) => void): void {

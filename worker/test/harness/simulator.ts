@@ -10,6 +10,7 @@ interface Ready {
   websocketUrl: string
   rootPublicKey: string
   caFile: string
+  mediaHost: string
   proxies: string[]
 }
 

@@ -1,11 +1,8 @@
 -- Adds a proxy, or takes over a changed password. New ones are active until a check says otherwise.
 -- ARGV {now, id, fields{host, port, user, password, addedAt}, cap}   RETURNS {added}
-local added = redis.call('SADD', K.proxies_all(), A.id) == 1
+local added = not proxy_exists(A.id)
 if added then
-  for name, value in pairs(A.fields) do redis.call('HSET', K.proxy(A.id), name, value) end
-  redis.call('SET', K.proxy_status(A.id), 'active')
-  redis.call('ZADD', K.proxies_checks(), 0, A.id)
-  note('proxy.added', '', {proxy = A.id})
+  enter_proxy(A.id, A.fields)
 else
   if redis.call('HGET', K.proxy(A.id), 'password') ~= A.fields.password then
     redis.call('HSET', K.proxy(A.id), 'password', A.fields.password, 'nextCheckAt', 0)

@@ -13,8 +13,10 @@ if not A.quiet then note(A.type, A.id, A.data) end
 
 local was = session_get(A.id, 'status')
 if given(A.commandId) then
-  redis.call('HDEL', K.session_commands(A.id), A.commandId)
-  redis.call('SET', K.command_result(A.commandId), A.result, 'EX', 600)
+  -- a worker answers the commands it was given and no other: its word must not pass for another worker's
+  if redis.call('HDEL', K.session_commands(A.id), A.commandId) == 1 then
+    redis.call('SET', K.command_result(A.commandId), A.result, 'EX', 600)
+  end
   return reply({outcome = 'applied', status = was, was = was})
 end
 -- from a run before the last start order, or for a session that is not meant to run

@@ -5,12 +5,15 @@
 local handed = {}
 local phone = session_get(A.session, 'phone')
 for _, id in ipairs(redis.call('ZRANGE', K.session_outbox(A.session), '-inf', A.now, 'BYSCORE', 'LIMIT', 0, A.max)) do
-  local m = redis.call('HMGET', K.message(id), 'wa', 'to', 'content', 'expiresAt', 'lane', 'recipient', 'attempts', 'tries')
+  local m = redis.call('HMGET', K.message(id), 'wa', 'to', 'content', 'expiresAt', 'lane', 'recipient', 'attempts', 'tries', 'exempt', 'redriven')
   local L = redis.call('HMGET', K.lane(m[5] or ''), 'opensAt', 'closesAt', 'maxDelay', 'blockedUntil')
   if not m[1] then
     redis.call('ZREM', K.session_outbox(A.session), id)
   elseif m[4] and tonumber(m[4]) <= A.now then
     finish(id, 'expired', 'EXPIRED')
+  elseif not m[9] and redis.call('HEXISTS', K.suppressed(), m[6]) == 1 then
+    -- it was with a worker when the recipient opted out, and came back
+    finish(id, 'cancelled', 'RECIPIENT_OPTED_OUT')
   elseif L[2] and (A.now + CLOSING_MS > tonumber(L[2]) or A.now < tonumber(L[1])) then
     -- it lay here while the worker was away, and the sending hours are over now
     back_into_queue(id)
@@ -25,7 +28,7 @@ for _, id in ipairs(redis.call('ZRANGE', K.session_outbox(A.session), '-inf', A.
     redis.call('HSET', K.message(id), 'state', 'claimed', 'claimedAt', A.now, 'token', token)
     handed[#handed + 1] = {messageId = id, waMessageId = m[1], to = m[2], content = m[3], token = token,
       expiresAt = lease_ends, attempt = (tonumber(m[7]) or 0) + 1, paced = tonumber(L[3] or 0) > 0,
-      known = redis.call('EXISTS', K.recipient(m[6])) == 1}
+      known = redis.call('EXISTS', K.recipient(m[6])) == 1, redriven = m[10] == '1'}
   end
 end
 return reply({messages = handed})

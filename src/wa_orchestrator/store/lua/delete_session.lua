@@ -1,4 +1,4 @@
--- uses: shared_messages
+-- uses: shared_messages shared_inbox
 -- Removes a session and frees its slot. The phone's sticky binding stays unless it is to be forgotten.
 -- ARGV {now, id, forget, cap, keepS, onlyUnconfirmed?}   RETURNS {deleted, already}
 if not session_exists(A.id) then
@@ -16,6 +16,12 @@ if phone ~= '' then
   redis.call('SREM', K.phone_session(phone), A.id)
   -- another session of this phone still lives by the binding
   if A.forget and #live_sessions_of(phone, A.id) == 0 then unbind_phone(phone) end
+end
+-- what people wrote goes with the session
+forget_inbox(A.id)
+local metadata = session_get(A.id, 'metadata')
+if metadata ~= '' and metadata ~= '{}' then
+  redis.call('SET', K.session_metadata_kept(A.id), metadata, 'EX', math.max(A.keepS, 3600))
 end
 redis.call('DEL', K.session(A.id), K.session_temp(A.id), K.session_qr(A.id), K.session_commands(A.id), K.limits(A.id))
 redis.call('ZREM', K.sessions_all(), A.id)

@@ -1,9 +1,10 @@
--- uses: shared_messages
--- Accepts a message in one step: idempotency, rate limit, sender, day limit, record, queue.
--- ARGV {now, today, id, wa, to, recipient, content, session?, phone?, priority, scheduleAt?, expiresAt?, defer, by, reference?,
---       idempotency?{key, fingerprint}, ratePerSecond, rateBurst, floodPerMinute, keepMs}
+-- uses: shared_messages shared_rate
+-- Accepts a message in one step: idempotency, opt-out, rate limits, sender, day limits, record, queue.
+-- ARGV {now, today, id, wa, to, recipient, content, session?, phone?, priority, scheduleAt?, expiresAt?, defer, by, reference?, traceparent?,
+--       idempotency?{key, fingerprint}, ratePerSecond, rateBurst, keyRate?{name, perMinute, burst}, recipientCap?, tomorrow?,
+--       floodPerMinute, keepMs}
 -- RETURNS {messageId, session, lane, replayed, snapshot} | IDEMPOTENCY_KEY_REUSED | TOO_MANY_REQUESTS {retryAfterMs} | SESSION_NOT_FOUND
---         | SENDER_NOT_FOUND | DAILY_LIMIT {limit, resetsAt}
+--         | SENDER_NOT_FOUND | DAILY_LIMIT {limit, resetsAt} | RECIPIENT_OPTED_OUT | RECIPIENT_CAP {limit, resetsAt}
 if given(A.idempotency) then
   local before = redis.call('HMGET', K.idempotency(A.idempotency.key), 'fingerprint', 'answer')
   if before[1] then
@@ -13,6 +14,9 @@ if given(A.idempotency) then
     return reply(answer)
   end
 end
+
+-- Who wants no messages gets none, whoever sends
+if redis.call('HEXISTS', K.suppressed(), A.recipient) == 1 then return refuse('RECIPIENT_OPTED_OUT') end
 
 -- Sender
 local session, lane = '', ''
@@ -45,21 +49,40 @@ if lane ~= '' then
   end
 end
 
--- Rate of the whole installation (GCRA): one number, shared by all gateways
-if A.ratePerSecond > 0 then
-  local step = 1000 / A.ratePerSecond
-  local fits = math.max(tonumber(redis.call('GET', K.rate('accept'))) or 0, A.now)
-  if fits - A.now > step * (A.rateBurst - 1) then
-    return refuse('TOO_MANY_REQUESTS', {retryAfterMs = math.ceil(fits - A.now - step * (A.rateBurst - 1))})
+-- What a recipient may have in a day from all senders together: released ones, and those that wait for it
+if given(A.recipientCap) and not A.defer and not given(A.scheduleAt) then
+  local taken = tonumber(redis.call('GET', K.recipient_day(A.today .. ':' .. A.recipient))) or 0
+  local waiting = K.recipient_waiting(A.recipient)
+  if taken + redis.call('SCARD', waiting) >= A.recipientCap then
+    if taken < A.recipientCap then
+      -- those under way are in both numbers
+      for _, id in ipairs(redis.call('SRANDMEMBER', waiting, 2 * A.recipientCap)) do
+        local state = message_get(id, 'state')
+        if state == 'accepted' or state == 'queued' then taken = taken + 1 end
+      end
+    end
+    if taken >= A.recipientCap then return refuse('RECIPIENT_CAP', {limit = A.recipientCap, resetsAt = A.tomorrow}) end
   end
-  redis.call('SET', K.rate('accept'), string.format('%.3f', fits + step), 'PX', math.ceil(fits + step - A.now) + 1000)
 end
+
+-- Rates of the whole installation and of the caller's key
+local rates = {}
+if A.ratePerSecond > 0 then rates[1] = {'accept', 1000 / A.ratePerSecond, A.rateBurst} end
+if given(A.keyRate) then rates[#rates + 1] = {A.keyRate.name, 60000 / A.keyRate.perMinute, A.keyRate.burst} end
+for _, rate in ipairs(rates) do
+  local wait, fits = wait_for_turn(rate[1], rate[2], rate[3])
+  if wait > 0 then return refuse('TOO_MANY_REQUESTS', {retryAfterMs = wait, of = rate[1] == 'accept' and 'all' or 'key'}) end
+  rate[4] = fits
+end
+for _, rate in ipairs(rates) do take_turn(rate[1], rate[2], rate[4]) end
 
 local number = redis.call('INCR', K.messages_number())
 redis.call('HSET', K.message(A.id), 'id', A.id, 'wa', A.wa, 'to', A.to, 'recipient', A.recipient, 'content', A.content,
   'session', session, 'lane', lane, 'priority', A.priority, 'number', number, 'state', 'accepted', 'acceptedAt', A.now, 'by', A.by)
 if given(A.reference) then redis.call('HSET', K.message(A.id), 'reference', A.reference) end
+if given(A.traceparent) then redis.call('HSET', K.message(A.id), 'traceparent', A.traceparent) end
 redis.call('ZADD', K.messages_all(), A.now, A.id)
+redis.call('SADD', K.recipient_waiting(A.recipient), A.id)
 if given(A.expiresAt) then
   redis.call('HSET', K.message(A.id), 'expiresAt', A.expiresAt)
   redis.call('ZADD', K.messages_expiring(), A.expiresAt, A.id)

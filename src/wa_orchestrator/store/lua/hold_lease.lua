@@ -1,13 +1,18 @@
 -- Takes or keeps the lease of the one orchestrator that runs the loops; everybody who asks is seen to be alive.
 -- ARGV {now, owner, ttlMs, want}   want=false gives it back.
 -- RETURNS {held, owner, others}: others = how many further orchestrators were seen within the lease's time
+-- Something is freed first: a store without memory lets a script that began so write on, and the leader stays.
+redis.call('ZREMRANGEBYSCORE', K.orchestrators(), '-inf', A.now - 10 * A.ttlMs)
+-- seen by a clock that was ahead of ours and was set back
+redis.call('ZREMRANGEBYSCORE', K.orchestrators(), A.now + 10 * A.ttlMs, '+inf')
 if A.want then
   redis.call('ZADD', K.orchestrators(), A.now, A.owner)
 else
   redis.call('ZREM', K.orchestrators(), A.owner)
 end
-redis.call('ZREMRANGEBYSCORE', K.orchestrators(), '-inf', A.now - 10 * A.ttlMs)
 local holder = redis.call('GET', K.leader())
+-- the store's own clock was set back: the lease of a dead leader would last for as long as it was ahead
+if holder and redis.call('PTTL', K.leader()) > A.ttlMs then redis.call('PEXPIRE', K.leader(), A.ttlMs) end
 if not A.want then
   if holder == A.owner then redis.call('DEL', K.leader()) end
   holder = false

@@ -3,6 +3,11 @@
 if not proxy_exists(A.id) then return refuse('PROXY_NOT_FOUND', {proxy = A.id}) end
 local was = proxy_status(A.id)
 redis.call('SET', K.proxy_status(A.id), A.status)
+-- the exit address of a phone should never change: who watches wants to know
+local exit_was = redis.call('HGET', K.proxy(A.id), 'exitIp')
+if given(A.set.exitIp) and exit_was and exit_was ~= A.set.exitIp then
+  note('proxy.exit_ip_changed', '', {proxy = A.id, was = exit_was, now = A.set.exitIp})
+end
 for name, value in pairs(A.set) do redis.call('HSET', K.proxy(A.id), name, value) end
 if given(A.set.nextCheckAt) then redis.call('ZADD', K.proxies_checks(), A.set.nextCheckAt, A.id) end
 if given(A.error) then
@@ -12,7 +17,7 @@ if A.status == 'bad' then
   if was ~= 'bad' then
     -- testing again and failing again is the same illness, not a new one
     redis.call('SET', K.proxy_bad_at(A.id), A.now, 'NX')
-    if was == 'active' then note('proxy.bad', '', {proxy = A.id, kind = A.kind, error = A.error}) end
+    if was == 'active' then note('proxy.bad', '', {proxy = A.id, kind = A.kind, error = A.error, sessions = proxy_load(A.id)}) end
   end
 elseif A.status == 'active' then
   redis.call('DEL', K.proxy_bad_at(A.id))

@@ -1,6 +1,6 @@
--- uses: shared_messages
+-- uses: shared_messages shared_inbox
 -- A receipt from WhatsApp: delivered, read, played, or an error after all. States only move forward.
--- ARGV {now, today, keepMs, id, session, status, at, error?}   RETURNS {outcome = moved | known | unknown}
+-- ARGV {now, today, keepMs, inboxMs, id, session, status, at, error?}   RETURNS {outcome = moved | known | unknown}
 local state = message_get(A.id, 'state')
 if state == '' or message_get(A.id, 'outboxOf') ~= A.session then return reply({outcome = 'unknown'}) end
 if A.status == 'error' then
@@ -17,6 +17,7 @@ if not RANK[state] then
   redis.call('HSET', K.message(A.id), 'sentAt', A.at, 'reason', '')
   redis.call('PEXPIRE', K.message(A.id), A.keepMs)
   talked(message_get(A.id, 'recipient'), A.session)
+  said_by_us(A.id, A.session, message_get(A.id, 'recipient'), A.at)
   local lane = message_get(A.id, 'lane')
   if lane ~= '' then lane_succeeded(lane) end
   count('sent')

@@ -42,7 +42,8 @@ if not target then
   -- an ended session waits for nothing; one whose proxy works stays where it is
   if not running or A.healthy then return reply({moved = false, proxy = current, waiting = false}) end
   redis.call('SADD', K.sessions_waiting(), A.id)
-  move_to(A.id, 'disconnected', insists and 'GIVEN_PROXY_FAILED' or 'NO_PROXY_AVAILABLE')
+  local why = insists and 'GIVEN_PROXY_FAILED' or 'NO_PROXY_AVAILABLE'
+  if move_to(A.id, 'disconnected', why) then note('session.waiting', A.id, {proxy = current, reason = why}) end
   return reply({moved = false, proxy = current, waiting = true})
 end
 
@@ -59,7 +60,7 @@ if phone ~= '' and linked then
 else
   redis.call('SET', K.session_temp(A.id), target)
 end
-note('session.moved', A.id, {from = current, to = target, reason = A.reason})
+note('session.moved', A.id, {from = current, to = target, reason = A.reason, running = running})
 -- an ended session only changes its slot; starting it stays the operator's decision
 if running then move_to(A.id, linked and 'reconnecting' or 'pending', A.reason) end
 return reply({moved = true, proxy = target, waiting = false, was = current})

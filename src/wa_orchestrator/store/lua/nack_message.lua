@@ -12,7 +12,7 @@ if A.kind == 'limited' then
   local blocks = redis.call('HINCRBY', K.lane(lane), 'blocks', 1)
   local rest = math.min(A.blockMs * 2 ^ (blocks - 1), 86400000)
   local until_ms = A.now + math.max(rest, given(A.retryAfterMs) and A.retryAfterMs or 0)
-  redis.call('HSET', K.lane(lane), 'blockedUntil', until_ms, 'blockReason', A.code)
+  redis.call('HSET', K.lane(lane), 'blockedUntil', until_ms, 'blockedAt', A.now, 'blockReason', A.code)
   -- WhatsApp took nothing, unless an earlier try without an answer went through
   back_into_queue(A.id, (tonumber(m[5]) or 0) > 0)
   note('lane.blocked', A.session, {phone = lane, reason = A.code, ['until'] = until_ms})

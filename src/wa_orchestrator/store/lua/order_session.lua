@@ -1,6 +1,6 @@
 -- The operator's (or the watchdog's) order: start, restart or stop. Repeating start and stop changes nothing.
 -- ARGV {now, id, order = start|restart|stop|delete, reason, cap, onlyIfRunOrder?, scanBy, forget?}
--- RETURNS {changed, wanted, runOrder} | SESSION_NOT_FOUND | NO_PROXY_AVAILABLE | STICKY_PROXY_FULL
+-- RETURNS {changed, wanted, runOrder} | SESSION_NOT_FOUND | SESSION_MOVED | NO_PROXY_AVAILABLE | STICKY_PROXY_FULL
 if not session_exists(A.id) then return refuse('SESSION_NOT_FOUND') end
 local wanted, status = session_get(A.id, 'wanted'), session_get(A.id, 'status')
 local order = tonumber(session_get(A.id, 'runOrder')) or 1
@@ -24,6 +24,8 @@ if A.order == 'stop' or A.order == 'delete' then
 end
 
 if wanted == 'deleted' then return refuse('SESSION_NOT_FOUND') end
+-- it runs on another server now: two of them would drive each other out
+if session_get(A.id, 'movedAt') ~= '' then return refuse('SESSION_MOVED') end
 if A.order == 'start' and wanted == 'running' then
   return reply({changed = false, wanted = wanted, runOrder = order})
 end

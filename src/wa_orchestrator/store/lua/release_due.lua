@@ -1,8 +1,8 @@
 -- uses: shared_messages
 -- Takes every due lane and moves what it may send into the outbox of its session, counting it in the same step.
--- ARGV {now, today, keepMs, lanes, unpaced, seed}
+-- ARGV {now, today, keepMs, lanes, unpaced, seed, recipientCap?, tomorrow?}
 -- lanes: how many at most; unpaced: how many may be under way without delays; seed: of the delays' chances.
--- RETURNS {moved, looked, plan[]: lanes whose instants have passed}
+-- RETURNS {moved, looked, plan[]: lanes whose instants have passed, late[]: how many ms after its due time each lane was served}
 local MOST_LOOKED = 1000         -- messages of one lane that cannot go now, looked at in one call
 local moved, plan = 0, {}
 local woken = {}
@@ -28,8 +28,41 @@ end
 local function follow(id, lane)
   local m = redis.call('HMGET', K.message(id), 'recipient', 'priority', 'number', 'expiresAt')
   take_out(id, false)
+  redis.call('SADD', K.recipient_waiting(m[1]), id)
   if m[4] then redis.call('ZADD', K.messages_expiring(), m[4], id) end
   into_queue(id, lane, m[1], tonumber(m[2]), tonumber(m[3]))
+end
+
+-- Who opted out gets nothing more, but the answer to that.
+local any_suppressed = redis.call('HLEN', K.suppressed()) > 0
+local function opted_out(recipient, exempt)
+  return any_suppressed and not exempt and redis.call('HEXISTS', K.suppressed(), recipient) == 1
+end
+
+-- A recipient's day over all senders is full. What a worker may have sent was counted then.
+local cap = given(A.recipientCap) and A.recipientCap or nil
+local function day_is_full(recipient, claimed, counted)
+  if claimed or counted == A.today then return false end
+  return (tonumber(redis.call('GET', K.recipient_day(A.today .. ':' .. recipient))) or 0) >= cap
+end
+
+local function count_day(id)
+  local m = redis.call('HMGET', K.message(id), 'recipient', 'capDay', 'exempt')
+  if m[2] == A.today or m[3] then return end
+  local day = K.recipient_day(A.today .. ':' .. m[1])
+  if redis.call('INCR', day) == 1 then redis.call('EXPIRE', day, 172800) end
+  redis.call('HSET', K.message(id), 'capDay', A.today)
+end
+
+-- Waits outside of its lane for the next day, so that the lane need not look at it again and again.
+local function put_off(id)
+  local m = redis.call('HMGET', K.message(id), 'recipient', 'number', 'expiresAt')
+  take_out(id, false)
+  redis.call('SADD', K.recipient_waiting(m[1]), id)
+  if m[3] then redis.call('ZADD', K.messages_expiring(), m[3], id) end
+  redis.call('HSET', K.message(id), 'state', 'accepted', 'waitingFor', 'RECIPIENT_CAP')
+  redis.call('ZADD', K.gateway_jobs(), job_score(A.tomorrow, tonumber(m[2])), id)
+  tell(id, 'put_off', 'RECIPIENT_CAP')
 end
 
 -- The first message of the lane that can go now, and its session. What can never go is ended on the way.
@@ -39,7 +72,7 @@ local function choose(lane)
   for _ = 1, MOST_LOOKED / 20 do
     local page = redis.call('ZRANGE', K.queue(lane), offset, offset + 19)
     for _, id in ipairs(page) do
-      local m = redis.call('HMGET', K.message(id), 'session', 'expiresAt', 'claimedAt', 'outboxOf')
+      local m = redis.call('HMGET', K.message(id), 'session', 'expiresAt', 'claimedAt', 'outboxOf', 'recipient', 'exempt', 'capDay')
       local pinned = m[1] or ''
       local its = look_up(pinned)
       if pinned == '' and m[3] and m[4] then
@@ -49,6 +82,12 @@ local function choose(lane)
       end
       if m[2] and tonumber(m[2]) <= A.now then
         finish(id, 'expired', 'EXPIRED')
+        ended = true
+      elseif opted_out(m[5], m[6]) then
+        finish(id, 'cancelled', 'RECIPIENT_OPTED_OUT')
+        ended = true
+      elseif cap and not m[6] and day_is_full(m[5], m[3], m[7]) then
+        put_off(id)
         ended = true
       elseif pinned ~= '' and not its then
         finish(id, 'failed', 'SESSION_DELETED')
@@ -77,6 +116,7 @@ local function release(lane, id, session)
   redis.call('SADD', K.lane_inflight(lane), id)
   redis.call('HSET', K.message(id), 'state', 'outbox', 'outboxAt', A.now, 'outboxOf', session)
   redis.call('ZADD', K.session_outbox(session), A.now, id)
+  if cap then count_day(id) end
   woken[session] = true
   moved = moved + 1
 end
@@ -139,14 +179,17 @@ local function serve(lane, chance)
   return again
 end
 
-local due = redis.call('ZRANGE', K.lanes_due(), '-inf', A.now, 'BYSCORE', 'LIMIT', 0, A.lanes)
+local due = redis.call('ZRANGE', K.lanes_due(), '-inf', A.now, 'BYSCORE', 'LIMIT', 0, A.lanes, 'WITHSCORES')
+local late = {}
 math.randomseed(A.seed)
-for _, lane in ipairs(due) do
+for i = 1, #due, 2 do
+  local lane, before = due[i], moved
   local again = serve(lane, math.random())
+  if moved > before then late[#late + 1] = A.now - tonumber(due[i + 1]) end
   if again then redis.call('ZADD', K.lanes_due(), again, lane) else redis.call('ZREM', K.lanes_due(), lane) end
 end
 for session in pairs(woken) do
   look_at_outbox(session, A.now + LOOK_AGAIN_MS)
   wake(session)
 end
-return reply({moved = moved, looked = #due, plan = plan})
+return reply({moved = moved, looked = #due / 2, plan = plan, late = late})

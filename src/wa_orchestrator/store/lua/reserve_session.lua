@@ -1,3 +1,4 @@
+-- uses: shared_webhooks
 -- Makes a session: record, slot and temporary binding in one step.
 -- ARGV {now, token, sessionId?, phone?, proxy?, proxyFields?, allowAdditional, rebind, maxPerPhone, cap, label, metadata,
 --       confirmBy, scanBy, maker}
@@ -51,12 +52,11 @@ if not given(id) then
   repeat id = 'worker_' .. redis.call('INCR', K.sessions_number()) until not session_exists(id)
 end
 
-if not proxy_exists(chosen) then
-  redis.call('SADD', K.proxies_all(), chosen)
-  redis.call('ZADD', K.proxies_checks(), 0, chosen)
-  redis.call('SET', K.proxy_status(chosen), 'active')
-  for name, value in pairs(A.proxyFields) do redis.call('HSET', K.proxy(chosen), name, value) end
-  note('proxy.added', '', {proxy = chosen})
+if not proxy_exists(chosen) then enter_proxy(chosen, A.proxyFields) end
+-- webhooks made with an earlier session of this name (the WAHA facade) are not for this one
+for _, hook in ipairs(redis.call('ZRANGE', K.webhooks_all(), 0, -1)) do
+  local found = redis.call('HMGET', K.webhook(hook), 'options', 'sessions')
+  if (found[1] or ''):find('wahaEvents', 1, true) and found[2] == cjson.encode({id}) then drop_webhook(hook) end
 end
 redis.call('DEL', K.session_deleted(id), K.session_events(id), K.session_commands(id), K.session_qr(id))
 redis.call('HSET', K.session(id), 'id', id, 'status', 'pending', 'reason', '', 'wanted', 'running', 'created', A.now,

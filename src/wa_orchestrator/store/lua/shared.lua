@@ -1,7 +1,7 @@
 -- Shared by all scripts. Every script takes one ARGV: a JSON object of named arguments (times in ms), and returns JSON.
 -- A refusal is {error=CODE, …details}. Scripts write only after every check has passed: nothing half-done.
 local A = cjson.decode(ARGV[1])
-local JOURNAL_LENGTH = 100000
+local LONGEST_JOURNAL = 2000000  -- a safety net; the journal's keeper (trim_journal) cuts it far shorter
 local TIMELINE_LENGTH = 500
 
 local function given(value) return value ~= nil and value ~= cjson.null and value ~= '' end
@@ -20,7 +20,7 @@ local function note(kind, id, data)
   local number = redis.call('INCR', K.events_number())
   local entry = string.format('%d-0', number)
   local body = type(data) == 'string' and data or cjson.encode(data)
-  redis.call('XADD', K.events_journal(), 'MAXLEN', '~', JOURNAL_LENGTH, entry,
+  redis.call('XADD', K.events_journal(), 'MAXLEN', '~', LONGEST_JOURNAL, entry,
     'type', kind, 'session', id or '', 'at', A.now, 'data', body)
   if given(id) then
     redis.call('XADD', K.session_events(id), 'MAXLEN', '~', TIMELINE_LENGTH, entry, 'type', kind, 'at', A.now, 'data', body)
@@ -52,6 +52,16 @@ local function refresh_proxy(p)
   end
 end
 
+-- A new proxy: active until a check says otherwise, and the check is due at once.
+local function enter_proxy(p, fields)
+  redis.call('SADD', K.proxies_all(), p)
+  redis.call('SET', K.proxy_status(p), 'active')
+  for name, value in pairs(fields) do redis.call('HSET', K.proxy(p), name, value) end
+  redis.call('ZADD', K.proxies_checks(), 0, p)
+  note('proxy.added', '', {proxy = p})
+  refresh_proxy(p)
+end
+
 local function take_slot(p, id)
   redis.call('SADD', K.proxy_sessions(p), id)
   redis.call('HSET', K.session(id), 'proxy', p)
@@ -69,8 +79,12 @@ end
 
 -- The least loaded healthy proxy with a free slot, or nil. The set is kept for the cap of its last writer, so look again.
 local function choose_proxy(except)
-  for _, p in ipairs(redis.call('ZRANGE', K.proxies_available(), 0, -1)) do
-    if p ~= except and is_healthy(p) and has_room(p) then return p end
+  local first, count = 0, redis.call('ZCARD', K.proxies_available())
+  while first < count do
+    for _, p in ipairs(redis.call('ZRANGE', K.proxies_available(), first, first + 31)) do
+      if p ~= except and is_healthy(p) and has_room(p) then return p end
+    end
+    first = first + 32
   end
   return nil
 end

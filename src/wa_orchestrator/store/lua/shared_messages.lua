@@ -4,6 +4,7 @@
 local TOO_MANY_TRIES = 20        -- handed to workers without an answer: something else is wrong
 local CLOSING_MS = 5000          -- typing and sending take a moment: nothing is begun so shortly before the hours end
 local LOOK_AGAIN_MS = 15000      -- an outbox that nobody emptied is looked at again after this
+local MOST_REASONS = 60          -- kinds of failures that are counted apart
 local RANK = {sent = 1, delivered = 2, read = 3, played = 4}
 local ENDED = {sent = true, delivered = true, read = true, played = true, failed = true, expired = true, cancelled = true}
 
@@ -18,17 +19,27 @@ local function count(name)
   if redis.call('HINCRBY', K.stats_day(A.today), name, 1) == 1 then redis.call('EXPIRE', K.stats_day(A.today), 3456000) end
   local minute = K.stats_minute(string.format('%d', math.floor(A.now / 60000)))
   if redis.call('HINCRBY', minute, name, 1) == 1 then redis.call('EXPIRE', minute, 172800) end
+  redis.call('HINCRBY', K.stats_total(), name, 1)
+end
+
+-- Failures by the code their reason begins with. Codes come from workers too, so their number is bounded.
+local function count_failure(reason)
+  local code = string.match(reason or '', '^([A-Z][A-Z0-9_]+)') or 'OTHER'
+  local known = redis.call('HEXISTS', K.stats_failed(), code) == 1
+  if #code > 40 or (not known and redis.call('HLEN', K.stats_failed()) >= MOST_REASONS) then code = 'OTHER' end
+  redis.call('HINCRBY', K.stats_failed(), code, 1)
 end
 
 -- A line in the message's story, for what its times alone do not tell.
-local function tell(id, what, reason)
-  local line = cjson.encode({at = A.now, what = what, reason = reason or ''})
+local function tell(id, what, reason, at)
+  local line = cjson.encode({at = at or A.now, what = what, reason = reason or ''})
   redis.call('HSET', K.message(id), 'story', message_get(id, 'story') .. line .. '\n')
 end
 
 local function publish(id, state, reason)
-  local m = redis.call('HMGET', K.message(id), 'session', 'to', 'wa', 'outboxOf')
-  note('message.' .. state, m[4] or m[1] or '', {messageId = id, to = m[2] or '', waMessageId = m[3] or '', reason = reason or ''})
+  local m = redis.call('HMGET', K.message(id), 'session', 'to', 'wa', 'outboxOf', 'traceparent')
+  note('message.' .. state, m[4] or m[1] or '', {messageId = id, to = m[2] or '', waMessageId = m[3] or '', reason = reason or '',
+    traceparent = m[5] or nil})
 end
 
 -- The lane should be looked at, not before its next due time.
@@ -105,12 +116,19 @@ end
 
 -- Takes a message out of everything it may stand in, and lets the next one to the same recipient come forward.
 local function take_out(id, went)
-  local m = redis.call('HMGET', K.message(id), 'lane', 'recipient', 'outboxOf')
+  local m = redis.call('HMGET', K.message(id), 'lane', 'recipient', 'outboxOf', 'capDay')
+  redis.call('SREM', K.recipient_waiting(m[2] or ''), id)
   redis.call('ZREM', K.gateway_jobs(), id)
   redis.call('ZREM', K.messages_expiring(), id)
   redis.call('ZREM', K.claims_expiring(), id)
   if m[3] then redis.call('ZREM', K.session_outbox(m[3]), id) end
   local lane, recipient = m[1], m[2]
+  if m[4] and not went then
+    -- it was counted for the recipient's day and not sent
+    redis.call('HDEL', K.message(id), 'capDay')
+    local day = K.recipient_day(m[4] .. ':' .. recipient)
+    if (tonumber(redis.call('GET', day)) or 0) > 0 then redis.call('DECR', day) end
+  end
   if not lane or lane == '' then return end
   leave_lane(id, lane, went)
   redis.call('SREM', K.queue_size(lane), id)
@@ -134,7 +152,10 @@ local function finish(id, state, reason)
   take_out(id, may_have_been_sent(id))
   redis.call('HSET', K.message(id), 'state', state, state .. 'At', A.now, 'reason', reason or '')
   redis.call('PEXPIRE', K.message(id), A.keepMs)
-  if state == 'failed' then redis.call('ZADD', K.messages_dead(), A.now, id) end
+  if state == 'failed' then
+    redis.call('ZADD', K.messages_dead(), A.now, id)
+    count_failure(reason)
+  end
   count(state)
   publish(id, state, reason)
 end
@@ -156,7 +177,7 @@ local function lane_succeeded(lane)
     if was[2] then note('lane.recovered', '', {phone = lane}) end
   end
   -- what was under way when the block began does not end it
-  if was[3] and (tonumber(was[4]) or 0) <= A.now then redis.call('HDEL', K.lane(lane), 'blocks', 'blockReason', 'blockedUntil') end
+  if was[3] and (tonumber(was[4]) or 0) <= A.now then redis.call('HDEL', K.lane(lane), 'blocks', 'blockReason', 'blockedUntil', 'blockedAt') end
 end
 
 -- Who talked to a recipient last sends the next message to it, too.

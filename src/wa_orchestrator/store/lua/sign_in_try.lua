@@ -3,6 +3,8 @@
 -- RETURNS {waitS}: 0 = go on; else so long until the next try is allowed, and this one was not counted
 local function wait_of(key, most)
   if (tonumber(redis.call('GET', key)) or 0) < most then return 0 end
+  -- the store's clock may have been ahead when it was counted, and be set back since
+  if redis.call('TTL', key) > A.windowS then redis.call('EXPIRE', key, A.windowS) end
   return math.max(1, redis.call('TTL', key))
 end
 local own, all = K.sign_in_tries(A.who), K.sign_in_tries(A.everybody)

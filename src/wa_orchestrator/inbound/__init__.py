@@ -1,0 +1,1 @@
+"""What people write to the sessions: conversations, and the files that came with it."""

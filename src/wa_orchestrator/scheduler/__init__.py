@@ -1,0 +1,1 @@
+"""Daily and periodic work: remembered in the store, done once however many orchestrators run."""
