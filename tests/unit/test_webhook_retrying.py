@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wa_orchestrator.events.retrying import AWAY_AFTER, is_over, receiver_pause_ms, session_pause_ms
+from wa_orchestrator.events.retrying import AWAY_AFTER, is_over, receiver_pause_ms, session_pause_ms, still_waits
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -30,3 +30,11 @@ def test_an_event_is_tried_for_days_from_the_first_failure() -> None:
     assert not over(2 * DAY_MS, 0, 4 * DAY_MS)
     # the server was off for a week: what is old is not given up at its first failure
     assert not over(0, 7 * DAY_MS, 7 * DAY_MS + 1)
+
+
+def test_a_moment_of_a_clock_that_was_ahead_is_not_waited_for() -> None:
+    now, day = 1_700_000_000_000, 86_400_000
+    assert still_waits(now + 1, now)
+    assert still_waits(now + session_pause_ms(100, 1.0), now), "the longest pause is waited for"
+    assert not still_waits(now, now)
+    assert not still_waits(now + day, now)

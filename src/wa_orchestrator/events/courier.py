@@ -244,7 +244,7 @@ class Courier:
     def _call(self, lane: Lane) -> None:
         """Into the line of those that may be served, if there is something to deliver and its time has come."""
         waits = lane.parked and not lane.stored and not lane.unsettled
-        due = self._away or lane.next_try <= self._now()
+        due = self._away or not retrying.still_waits(lane.next_try, self._now())
         if not lane.busy and due and (lane.head or waits) and not lane.called:
             lane.called = True
             self._ready.append(lane)
@@ -262,7 +262,7 @@ class Courier:
         self._send_out()
 
     def _send_out(self) -> None:
-        if self._away and self._now() < self._next_try:
+        if self._away and retrying.still_waits(self._next_try, self._now()):
             return
         most = 1 if self._away else self._shared.at_once
         while self._ready and len(self._tasks) < most and not self._stopping:
@@ -382,7 +382,8 @@ class Courier:
     def _failed(self, lane: Lane, error: str) -> None:
         now, window = self._now(), self._window
         self._since = self._since or now
-        if not (self._away and now < self._next_try):  # else it was on its way when another found the same
+        # else it was on its way when another found the same
+        if not (self._away and retrying.still_waits(self._next_try, now)):
             self._failures += 1
             pause_ms = retrying.receiver_pause_ms(self._failures, self._chance())
             self._next_try = now + pause_ms if self._away else 0

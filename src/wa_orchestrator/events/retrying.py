@@ -30,6 +30,11 @@ def _pause(failures: int, first_ms: int, growth: float, longest_ms: int, chance:
     return int(whole * (0.5 + 0.5 * chance))
 
 
+def still_waits(next_try: int, now_ms: int) -> bool:
+    """A moment further away than the longest pause was noted by a clock that was ahead: nobody waits for it."""
+    return now_ms < next_try <= now_ms + _SESSION[2]
+
+
 def is_over(*, noted_at: int, failing_since: int, now_ms: int, retry_ms: int) -> bool:
     """An event is tried for `retry_ms`, counted from the failure that began it, or from the event if that is later."""
     return now_ms - max(noted_at, failing_since) >= retry_ms
