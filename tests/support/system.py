@@ -48,6 +48,14 @@ def pid_in(file: Path) -> int:
         return 0
 
 
+def _told(body: bytes) -> Any:
+    """What the server says; while it is away something else on the way may answer, in words of its own."""
+    try:
+        return json.loads(body or b"{}")
+    except ValueError:
+        return {"error": {"code": "NOT_OUR_SERVER", "message": body[:200].decode(errors="replace")}}
+
+
 class Http:
     def __init__(self, base: str, headers: dict[str, str] | None = None) -> None:
         self.base = base
@@ -66,7 +74,7 @@ class Http:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             with error:
-                told = json.loads(error.read() or b"{}")
+                told = _told(error.read())
             raise Refused(error.code, told.get("error", {})) from None
 
     def get(self, path: str) -> Any:
