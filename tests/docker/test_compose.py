@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,11 +55,11 @@ def send(system: Deployment, session_id: str, text: str) -> None:
     system.api.post("/api/v1/send", {"to": "972520000001", "message": text, "sessionId": session_id})
 
 
-def wait_delivered(system: Deployment, *texts: str) -> None:
+def wait_delivered(system: Deployment, *texts: str, timeout_s: float = 30.0) -> None:
     def look() -> bool:
         return set(texts) <= {message["text"] for message in system.inbox("972520000001")}
 
-    wait_for(look, what=f"{len(texts)} messages to arrive")
+    wait_for(look, what=f"{len(texts)} messages to arrive", timeout_s=timeout_s)
     assert {message["copies"] for message in system.inbox("972520000001")} == {1}
 
 
@@ -256,7 +257,8 @@ def test_the_engine_is_restarted_while_messages_flow(
                 system.wait_status(session, "connected", timeout_s=90)
         finally:
             sender.join()
-        wait_delivered(system, *texts)
+        # a worker that ended with a message in hand: it is handed out again when its lease of two minutes is over
+        wait_delivered(system, *texts, timeout_s=30 if live_on else 180)
         came = [message["text"] for message in system.inbox("972520000001") if message["text"] in texts]
         assert came == texts, "each once, in order"
         names = engine.docker("ps", "--filter", f"name=wa_session_{session}", "--format", "{{.Names}}").split()
@@ -267,7 +269,21 @@ def test_the_engine_is_restarted_while_messages_flow(
         if not live_on:  # as the other tests expect it
             engine.restart()
             system.wait_ready()
-            system.wait_status(session, "connected", timeout_s=90)
+            _wait_settled(system, session)
+
+
+def _wait_settled(system: Deployment, session_id: str) -> None:
+    """Connected, and by the same container for a while: the engine and the server both bring workers back."""
+    since: dict[str, Any] = {"worker": None, "at": 0.0}
+
+    def settled() -> bool:
+        connected = system.session(session_id)["status"] == "connected"
+        worker = _started(system, session_id) if connected else None
+        if worker is None or worker != since["worker"]:
+            since.update(worker=worker, at=time.monotonic())
+        return worker is not None and time.monotonic() - since["at"] > 8
+
+    wait_for(settled, what="the worker to be settled", timeout_s=120, pause_s=0.5)
 
 
 def _prepare_an_engine_that_ends_its_containers(system: Deployment, session_id: str, engine: Engine) -> None:
