@@ -99,6 +99,7 @@ class Reconciler:
                 log.info("unscanned_session_released", session_id=session_id)
 
     async def _reconcile(self) -> None:
+        crashes = dict(self._crashes)  # of before: a worker may die while we look, and still be in what we read
         running = {worker.session_id: worker for worker in await self._runner.list_running()}
         # read after the workers: a session made meanwhile has a worker we do not know, never the other way round
         suspects, starting = await self._suspects(frozenset(running))
@@ -113,7 +114,7 @@ class Reconciler:
             if session_id in half_made or self._lifecycle.is_held(session_id):
                 continue
             worker = running.get(session_id)
-            if worker and session.status in _SAYS_IT_LIVES:
+            if worker and session.status in _SAYS_IT_LIVES and self._crashes.get(session_id) == crashes.get(session_id):
                 self._crashes.pop(session_id, None)
             step = next_step(session, worker)
             if step is Step.NOTHING:

@@ -103,3 +103,33 @@ async def test_a_worker_that_died_unheard_is_found_by_the_next_look(valkey_store
     del runner.running[name]
     await reconciler.run_once()
     assert runner.starts[name] == 2
+
+
+class DyingRunner(CountingRunner):
+    """Its worker dies right after it was listed, when asked to."""
+
+    dies_when_listed = ""
+
+    async def list_running(self) -> list[RunningWorker]:
+        listed = await super().list_running()
+        if worker := self.running.pop(self.dies_when_listed, None):
+            self.tell(WorkerExit(session_id=worker.session_id, run_order=worker.run_order, exit_code=-9))
+        return listed
+
+
+async def test_a_worker_that_dies_during_a_look_is_counted_as_a_crash(valkey_store: Store, tmp_path: Path) -> None:
+    store, runner = valkey_store, DyingRunner()
+    reconciler = _reconciler(store, runner, tmp_path)
+    await add_proxies(store, 1)
+    name = (await reserve(store)).session_id
+    await store.sessions.confirm(name)
+    await reconciler.run_once()
+    await connect(store, name, "972500000001")
+    runner.dies_when_listed = name
+    await reconciler.run_once()
+    runner.dies_when_listed = ""
+    await reconciler.run_once()
+    assert runner.starts[name] == 2
+    session = await store.sessions.get(name)
+    assert session
+    assert session.restarts == 1
