@@ -257,8 +257,8 @@ def test_the_engine_is_restarted_while_messages_flow(
                 system.wait_status(session, "connected", timeout_s=90)
         finally:
             sender.join()
-        # a worker that ended with a message in hand: it is handed out again when its lease of two minutes is over
-        wait_delivered(system, *texts, timeout_s=30 if live_on else 180)
+        # a worker that ended with a message in hand: the next one gets it with its first claim
+        wait_delivered(system, *texts, timeout_s=30 if live_on else 60)
         came = [message["text"] for message in system.inbox("972520000001") if message["text"] in texts]
         assert came == texts, "each once, in order"
         names = engine.docker("ps", "--filter", f"name=wa_session_{session}", "--format", "{{.Names}}").split()

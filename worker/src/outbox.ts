@@ -27,6 +27,8 @@ export class Outbox {
   readonly #options: OutboxOptions
   readonly #stop = new AbortController()
   #working: Promise<void> = Promise.resolve()
+  /** Whether the control plane knows what we have in hand. Not at first (an earlier run may have died with a message), nor after a claim whose answer was lost. */
+  #handsKnown = false
 
   constructor(options: OutboxOptions) {
     this.#options = options
@@ -68,15 +70,23 @@ export class Outbox {
     try {
       const answer = await api.post(
         '/outbox/claim',
-        { max: isOpen ? CLAIM_AT_ONCE : 0, waitMs, connection: connection.state },
+        {
+          max: isOpen ? CLAIM_AT_ONCE : 0,
+          waitMs,
+          connection: connection.state,
+          ...(isOpen && !this.#handsKnown ? { emptyHanded: true } : {}),
+        },
         { timeoutMs: waitMs + ANSWER_MARGIN_MS, signal: interrupt.signal },
       )
       if (answer.status !== 200) {
         log.warn('claim_refused', { status: answer.status })
         return 'failed'
       }
-      return parseClaim(answer.body)
+      const claimed = parseClaim(answer.body)
+      if (isOpen) this.#handsKnown = true
+      return claimed
     } catch (error) {
+      this.#handsKnown = false
       if (interrupt.signal.aborted) return 'interrupted'
       log.debug('claim_failed', { error: errorText(error) })
       return 'failed'

@@ -38,6 +38,28 @@ test('a webhook that refuses the signature gets the events when it accepts it ag
   await stage.plane.event('MESSAGE_RECEIVED', data => data['text'] === 'kept')
 })
 
+test('the first claim of a run, and one after a lost answer, say that nothing is in hand', async () => {
+  const worker = await stage.startPaired('hands', '972500000481')
+  const plane = stage.plane
+  const to = await stage.phone('972500000482', { autoReceipt: 'none' })
+  const said = async (what: string): Promise<boolean> => {
+    await waitFor(what, () => plane.claims.some(claim => claim.max > 0))
+    return plane.claims.find(claim => claim.max > 0)?.emptyHanded === true
+  }
+  assert.equal(await said('the first claim'), true)
+  plane.claims.length = 0
+  await plane.ack(plane.enqueue(to, { kind: 'text', text: 'one' }).messageId)
+  assert.equal(await said('a claim after an answered one'), false)
+  await plane.stop()
+  plane.claims.length = 0
+  await plane.start()
+  assert.equal(await said('a claim after the break'), true)
+  await worker.kill()
+  plane.claims.length = 0
+  await stage.start('hands', { keepPlane: true })
+  assert.equal(await said('the first claim of the next run'), true)
+})
+
 test('a worker killed before the acknowledgement sends again under the same id; killed after it, not at all', async () => {
   const worker = await stage.startPaired('ledger', '972500000405')
   const to = await stage.phone('972500000406', { autoReceipt: 'none' })

@@ -21,19 +21,24 @@ class OutboxStore:
     async def _run(self, script: str, **arguments: Any) -> dict[str, Any]:
         return await scripts.run(self._connection, script, {**self._stamp.arguments(), **arguments})
 
-    async def claim(self, session_id: str, *, most: int) -> list[dict[str, Any]]:
+    async def claim(self, session_id: str, *, most: int, empty_handed: bool = False) -> list[dict[str, Any]]:
+        """`empty_handed`: what this session's worker was given before and did not answer for, it does not have."""
         if not most:
             return []
-        answer = await self._run("claim_messages", session=session_id, max=most, leaseMs=self._lease_ms)
+        answer = await self._run(
+            "claim_messages", session=session_id, max=most, leaseMs=self._lease_ms, emptyHanded=empty_handed
+        )
         return list(answer["messages"])
 
-    async def look(self, session_id: str, *, most: int) -> tuple[bool, list[str], list[dict[str, Any]]]:
+    async def look(
+        self, session_id: str, *, most: int, empty_handed: bool = False
+    ) -> tuple[bool, list[str], list[dict[str, Any]]]:
         """(is there such a session, its waiting commands, its messages), in one way to the store and back."""
         exists = self._connection.ask("EXISTS", keys.SESSION(session_id))
         commands = self._connection.ask("HVALS", keys.SESSION_COMMANDS(session_id))
         try:
             # the outbox of a session that is not there holds nothing to claim
-            messages = await self.claim(session_id, most=most)
+            messages = await self.claim(session_id, most=most, empty_handed=empty_handed)
             return bool(await exists), list(await commands), messages
         except BaseException:
             for waiting in (exists, commands):

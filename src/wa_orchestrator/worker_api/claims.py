@@ -22,6 +22,7 @@ class ClaimRequest(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_f
     max: int = 1
     wait_ms: int = 0
     connection: str = ""
+    empty_handed: bool = False
 
 
 _decoder = msgspec.json.Decoder(ClaimRequest)
@@ -38,7 +39,7 @@ class Claims:
         # registered before looking: a wake between the look and the wait is not missed
         event = self._wake.register(session_id)
         try:
-            found = await self._look(session_id, request)
+            found = await self._look(session_id, request, empty_handed=request.empty_handed)
             if found["commands"] or found["messages"] or not request.wait_ms:
                 return found
             # nobody woke it, so there is nothing to find; the worker's next call looks anyway
@@ -48,8 +49,10 @@ class Claims:
         finally:
             self._wake.unregister(session_id, event)
 
-    async def _look(self, session_id: str, request: ClaimRequest) -> dict[str, Any]:
-        exists, commands, messages = await self._store.outbox.look(session_id, most=request.max)
+    async def _look(self, session_id: str, request: ClaimRequest, *, empty_handed: bool = False) -> dict[str, Any]:
+        exists, commands, messages = await self._store.outbox.look(
+            session_id, most=request.max, empty_handed=empty_handed
+        )
         if not exists:
             raise SessionDeleted if await self._store.sessions.was_deleted(session_id) else SessionNotFound
         return {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import signal
 import struct
 import urllib.request
 import zlib
@@ -138,6 +140,22 @@ def test_a_missing_ack_is_repeated_with_the_same_id_and_shown_once(
     system.fault(noAcks=False, phone=phone)
     _status(system, message_id, "sent", "delivered", "read")
     assert len(system.inbox(other_phone)) == 1
+
+
+def test_a_message_in_the_hands_of_a_dead_worker_does_not_wait_for_its_lease(
+    system: System, sender: str, phone: str, other_phone: str
+) -> None:
+    silent = f"97253{other_phone[5:]}"  # a receipt would tell the end of it, too
+    system.simulator.post("/phones", {"phone": silent, "autoReceipt": "none"})
+    system.fault(noAcks=True, phone=phone)
+    message_id = _send(system, silent, "in dead hands", sessionId=sender)
+    wait_for(lambda: system.inbox(silent), what="the first copy")
+    os.kill(system.worker_pid(sender), signal.SIGKILL)
+    system.fault(noAcks=False, phone=phone)
+    # the lease is 120 s; a machine under load needs some seconds for a new worker
+    found = _status(system, message_id, "sent")
+    assert "lease_ended" in [step["what"] for step in found["story"]], "its successor got it"
+    assert len(system.inbox(silent)) == 1, "the repeat has the same id"
 
 
 def test_whatsapps_own_limit_stops_the_lane_and_says_so(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from support.messages import ANNA, BERT, CARL, PHONE, accepted, ack, claim, linked, nack, plan, record, release, state
 from wa_orchestrator.clock import ManualClock
+from wa_orchestrator.errors import LeaseLost
 from wa_orchestrator.store import Store, keys
 
 
@@ -121,3 +124,48 @@ async def test_a_forgotten_message_is_dropped_from_the_outbox(store: Store, cloc
     await store.connection.call("ZADD", keys.SESSION_OUTBOX(session), 1, "msg_gone")
     assert await claim(store, session) == []
     assert not await store.connection.call("EXISTS", keys.SESSION_OUTBOX(session))
+
+
+async def test_a_worker_that_comes_back_empty_handed_gets_it_at_once(store: Store, clock: ManualClock) -> None:
+    """Its predecessor died with the message in hand, or the answer to the claim was lost on the way."""
+    session = await linked(store)
+    await plan(store, clock)
+    message_id = await accepted(store, session_id=session)
+    await release(store)
+    (first,) = await store.outbox.claim(session, most=1)
+    assert await store.outbox.claim(session, most=1) == [], "it is with the worker"
+    (again,) = await store.outbox.claim(session, most=1, empty_handed=True)
+    assert (again["messageId"], again["waMessageId"]) == (message_id, first["waMessageId"])
+    assert again["token"] > first["token"]
+    assert again["attempt"] == 1, "a worker's death is no attempt of the message"
+    assert again["expiresAt"] == clock.now_ms() + 120_000
+    # the first lease is over: its late no means nothing, its late yes is a fact
+    with pytest.raises(LeaseLost):
+        await nack(store, first, session)
+    assert not await ack(store, message_id, session)
+    assert await state(store, message_id) == "sent"
+    assert await store.outbox.claim(session, most=1, empty_handed=True) == []
+
+
+async def test_empty_hands_say_nothing_about_another_session(store: Store, clock: ManualClock) -> None:
+    session, other = await linked(store), await linked(store)  # of one phone
+    await plan(store, clock)
+    message_id = await accepted(store, session_id=session)
+    await release(store)
+    assert await claim(store, session) == [message_id]
+    assert await store.outbox.claim(other, most=1, empty_handed=True) == []
+    assert await state(store, message_id) == "claimed"
+
+
+async def test_a_message_that_kills_its_workers_has_to_wait_for_its_lease(store: Store, clock: ManualClock) -> None:
+    session = await linked(store)
+    await plan(store, clock)
+    message_id = await accepted(store, session_id=session)
+    await release(store)
+    given = 0
+    for _ in range(10):
+        given += len(await store.outbox.claim(session, most=1, empty_handed=True))
+    assert given == 4, "once as usual, three times at once"
+    clock.advance(seconds=121)
+    await store.outbox.requeue_expired()
+    assert await claim(store, session) == [message_id]

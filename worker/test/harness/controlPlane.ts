@@ -46,7 +46,7 @@ export class ControlPlane {
   readonly acks: Settled[] = []
   readonly nacks: Settled[] = []
   readonly problems: string[] = []
-  readonly claims: Array<{ max: number; connection: string }> = []
+  readonly claims: Array<{ max: number; connection: string; emptyHanded?: boolean }> = []
   readonly media = new Map<string, Buffer>()
   /** Files of incoming messages, by mediaId. */
   readonly uploads = new Map<string, Buffer>()
@@ -188,7 +188,7 @@ export class ControlPlane {
 
   async #claim(body: string, response: http.ServerResponse, answer: (status: number, value: unknown) => void): Promise<void> {
     this.#check('claim-request', body)
-    const request = JSON.parse(body) as { max: number; waitMs: number; connection: string }
+    const request = JSON.parse(body) as { max: number; waitMs: number; connection: string; emptyHanded?: boolean }
     this.claims.push(request)
     const ready = (): boolean => this.#commands.length > 0 || (request.max > 0 && this.#messages.length > 0)
     if (!ready()) {

@@ -1,9 +1,17 @@
 -- uses: shared_messages
 -- Hands messages of a session's outbox to its worker, with a lease and a fencing token each.
--- ARGV {now, today, keepMs, session, max, leaseMs}   RETURNS {messages[]}
+-- ARGV {now, today, keepMs, session, max, leaseMs, emptyHanded}   RETURNS {messages[]}
 -- The lease ends with the sending hours: a worker begins nothing that its lease does not cover.
+local QUICK_RETURNS = 3  -- a message that kills its workers must not do so again and again without a pause
 local handed = {}
 local phone = session_get(A.session, 'phone')
+if A.emptyHanded then
+  -- A worker that has just begun, or whose last claim got no answer: what the session is said to have, it has not.
+  for _, id in ipairs(redis.call('SMEMBERS', K.lane_inflight(phone))) do
+    local m = redis.call('HMGET', K.message(id), 'outboxOf', 'tries')
+    if m[1] == A.session and (tonumber(m[2]) or 0) < QUICK_RETURNS then take_back(id, 'the worker came back without it') end
+  end
+end
 for _, id in ipairs(redis.call('ZRANGE', K.session_outbox(A.session), '-inf', A.now, 'BYSCORE', 'LIMIT', 0, A.max)) do
   local m = redis.call('HMGET', K.message(id), 'wa', 'to', 'content', 'expiresAt', 'lane', 'recipient', 'attempts', 'tries', 'exempt', 'redriven')
   local L = redis.call('HMGET', K.lane(m[5] or ''), 'opensAt', 'closesAt', 'maxDelay', 'blockedUntil')

@@ -195,3 +195,23 @@ end
 
 -- Something lies in the session's outbox now.
 local function wake(session) redis.call('PUBLISH', K.wake(), session) end
+
+-- A worker had it and gave no answer. It goes back to the outbox, keeps its WhatsApp id, and the worker's ledger knows whether it went.
+local function take_back(id, why)
+  local m = redis.call('HMGET', K.message(id), 'state', 'outboxOf')
+  redis.call('ZREM', K.claims_expiring(), id)
+  if m[1] ~= 'claimed' then return false end
+  if redis.call('HINCRBY', K.message(id), 'tries', 1) >= TOO_MANY_TRIES then
+    finish(id, 'failed', 'NO_ANSWER: no worker confirmed it, so it may or may not have been sent')
+  elseif not session_exists(m[2]) then
+    -- its lane finds another session of the phone, or says that there is none
+    back_into_queue(id)
+  else
+    redis.call('HSET', K.message(id), 'state', 'outbox', 'outboxAt', A.now)
+    redis.call('ZADD', K.session_outbox(m[2]), A.now, id)
+    tell(id, 'lease_ended', why)
+    look_at_outbox(m[2], A.now + LOOK_AGAIN_MS)
+    return true
+  end
+  return false
+end
