@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -37,4 +38,11 @@ def iso(ms: int | float | str | None) -> str | None:
     """A moment as clients read it; None for none."""
     if not ms:
         return None
-    return datetime.fromtimestamp(float(ms) / 1000, UTC).isoformat(timespec="milliseconds")
+    seconds, thousandths = divmod(ms if isinstance(ms, int) else int(float(ms)), 1000)
+    return f"{_second(seconds)}.{thousandths:03}+00:00"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    """Most moments that are told lie close together."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -118,7 +118,9 @@ export class Socks5Server {
 
   /** Stops listening and cuts every connection. */
   async close(): Promise<void> {
+    // first the door: whoever is cut off knocks again at once, and must find it closed
+    const closed = this.server.listening ? new Promise(resolve => this.server.close(resolve)) : undefined;
     for (const socket of this.sockets) socket.destroy();
-    if (this.server.listening) await new Promise(resolve => this.server.close(resolve));
+    await closed;
   }
 }

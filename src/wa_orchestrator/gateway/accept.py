@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from wa_orchestrator.clock import Clock, iso
 from wa_orchestrator.dispatcher.estimate import estimated_send_at
 from wa_orchestrator.errors import InvalidBody, InvalidJson, TooManyRequests
+from wa_orchestrator.gateway.chance import Chance
 from wa_orchestrator.gateway.content import ContentReader, wa_id_of
 from wa_orchestrator.gateway.recipient import recipient_jid, recipient_key
 from wa_orchestrator.model.caller import Caller
@@ -26,6 +26,7 @@ _KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
 _TRACE = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")  # W3C Trace Context
 _FURTHEST_MS = 366 * 86_400_000
 _USUAL_PRIORITY = 2
+_chance = Chance(9)
 
 
 class SendBody(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
@@ -119,7 +120,7 @@ class Gateway:
                               details={"field": "expiresAt"})  # fmt: skip
         if body.reference is not None and len(body.reference) > 200:
             raise InvalidBody("reference: at most 200 characters.", details={"field": "reference"})
-        number = secrets.token_hex(9)
+        number = _chance.hex()
         return NewMessage(
             message_id=f"msg_{number}",
             wa_message_id=wa_id_of(number),

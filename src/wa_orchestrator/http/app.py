@@ -46,6 +46,7 @@ from wa_orchestrator.http.asgi import App, error_body, error_headers
 from wa_orchestrator.http.audit_trail import AuditTrail
 from wa_orchestrator.http.auth import Door, requires_right
 from wa_orchestrator.http.docs import add_docs
+from wa_orchestrator.http.forwarded import Forwarded
 from wa_orchestrator.http.gate import Gate
 from wa_orchestrator.http.unexpected import told_to_caller
 from wa_orchestrator.http.views import ErrorAnswer
@@ -94,7 +95,7 @@ def build_app(rooms: Rooms, *, accepts: bool = True) -> App:
     api.include_router(live.websocket_router(rooms, door))
     api.include_router(dashboard_pages(rooms, people))
     _describe_plain_routes(api, worker_routes.openapi_paths(), _send_paths() if accepts else {})
-    audited = AuditTrail(api, rooms.store)
+    audited = Forwarded(AuditTrail(api, rooms.store))
     front: App = worker_routes.WorkerRoutes(
         audited, intake=rooms.intake, claims=rooms.claims, outcomes=rooms.outcomes, media=rooms.media,
         inbound=InboundUploads(store=rooms.store, intake=rooms.intake, files=rooms.inbound_files),
@@ -112,7 +113,7 @@ def build_gateway_app(rooms: GatewayRooms) -> App:
         return RedirectResponse("/docs")
 
     _describe_plain_routes(api, _send_paths())
-    return _behind_gate(AuditTrail(api, rooms.store), rooms, door, accepts=True)
+    return _behind_gate(Forwarded(AuditTrail(api, rooms.store)), rooms, door, accepts=True)
 
 
 def _send_elsewhere() -> APIRouter:

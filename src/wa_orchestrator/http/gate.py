@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 import secrets
 import time
@@ -11,6 +12,7 @@ import structlog
 
 from wa_orchestrator.errors import ClientGone, DiskFull, OrchestratorError, TooLarge
 from wa_orchestrator.http.asgi import App, Message, Receive, Scope, Send, header_map, send_error
+from wa_orchestrator.http.one_write import answer_at_once
 from wa_orchestrator.http.unexpected import told_to_caller
 from wa_orchestrator.logs import request_id as bound_request_id
 from wa_orchestrator.metrics.instruments import requests_by_class
@@ -37,6 +39,7 @@ class Gate:
         self._larger = larger or {}
         # bound once: finding the logger's settings anew costs more than a line that is not written
         self._log = log.bind()
+        self._debugs = self._log.is_enabled_for(logging.DEBUG)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,7 +49,7 @@ class Gate:
         given = headers.get("x-request-id")
         request_id = given if given and _REQUEST_ID.fullmatch(given) else _new_request_id()
         scope["state"]["request_id"] = request_id
-        answer = _Answer(send, request_id)
+        answer = _Answer(scope, send, request_id)
         began = time.perf_counter()
         token = bound_request_id.set(request_id)
         try:
@@ -70,7 +73,7 @@ class Gate:
                 await send_error(answer.send, told, request_id)
         finally:
             requests_by_class[answer.status // 100] += 1
-            if scope["path"] not in _QUIET:
+            if self._debugs and scope["path"] not in _QUIET:
                 self._log.debug(
                     "request",
                     method=scope["method"],
@@ -94,23 +97,34 @@ def _without_secret(path: str) -> str:
 class _Answer:
     """Marks what goes out: the request id and the headers that every answer carries."""
 
-    __slots__ = ("_request_id", "_send", "status")
+    __slots__ = ("_request_id", "_scope", "_send", "status")
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, scope: Scope, send: Send, request_id: str) -> None:
+        self._scope = scope
         self._send = send
         self._request_id = request_id
         self.status = 0
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
+        kind = message["type"]
+        if kind == "http.response.whole":
             self.status = message["status"]
-            headers = message["headers"]
-            present = {name for name, _ in headers}
-            extra = _SECURITY_HEADERS
-            if not _SECURITY_NAMES.isdisjoint(present):
-                extra = [header for header in _SECURITY_HEADERS if header[0] not in present]
-            message["headers"] = [*headers, (b"x-request-id", self._request_id.encode()), *extra]
+            headers, body = self._marked(message["headers"]), message["body"]
+            if answer_at_once(self._scope, self.status, headers, body):
+                return
+            await self._send({"type": "http.response.start", "status": self.status, "headers": headers})
+            message = {"type": "http.response.body", "body": body}
+        elif kind == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = self._marked(message["headers"])
         await self._send(message)
+
+    def _marked(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        present = {name for name, _ in headers}
+        extra = _SECURITY_HEADERS
+        if not _SECURITY_NAMES.isdisjoint(present):
+            extra = [header for header in _SECURITY_HEADERS if header[0] not in present]
+        return [*headers, (b"x-request-id", self._request_id.encode()), *extra]
 
 
 def _new_request_id() -> str:

@@ -69,6 +69,7 @@ async def serve(app: App, listening: socket.socket) -> Serving:
         log_level="error",  # every malformed request of a stranger would be a line in the log
         lifespan="off",
         server_header=False,
+        proxy_headers=False,  # who asks is of interest to a few routes only, see app.py
         timeout_graceful_shutdown=_HTTP_STOP_S,
         timeout_keep_alive=75,
         ws_max_size=65536,

@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import redis.asyncio as redis
+from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -145,7 +146,8 @@ class Connection:
                 if not line.is_connected or await line.can_read():
                     await line.disconnect(nowait=True)
                     await line.connect()  # type: ignore[no-untyped-call]
-                await line.send_packed_command(line.pack_commands(commands), check_health=False)
+                packed = b"".join(map(pack_command, commands))  # a third of the library's own packing
+                await line.send_packed_command(packed, check_health=False)
                 answers = [await self._answer(line, command[0]) for command in commands]
         except BaseException:
             # what is still to come would be taken for the answers of the next batch
