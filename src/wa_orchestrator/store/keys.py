@@ -105,7 +105,7 @@ MESSAGES_EXPIRING = Key("messages_expiring", "messages:expiring", "sorted set", 
                         "messages with an expiry, by its time")  # fmt: skip
 MESSAGES_DEAD = Key("messages_dead", "messages:dead", "sorted set", _DISPATCHER, "MESSAGE_KEEP_DAYS",
                     "failed messages by the time they failed; can be driven again")  # fmt: skip
-IDEMPOTENCY = Key("idempotency", "idempotency:{}", "hash", _GATEWAY, "24 hours", "fingerprint and answer of a key")
+IDEMPOTENCY = Key("idempotency", "idempotency:{}", "string", _GATEWAY, "24 hours", "fingerprint and answer of a key")
 RATE = Key("rate", "rate:{}", "string", _GATEWAY, "seconds", "when the next request fits (GCRA)")
 GATEWAY_JOBS = Key("gateway_jobs", "gateway:jobs", "sorted set", _GATEWAY, "until routed",
                    "messages without a queue yet (no sender chosen, or planned for later), by due time")  # fmt: skip

@@ -6,12 +6,11 @@
 -- RETURNS {messageId, session, lane, replayed, snapshot} | IDEMPOTENCY_KEY_REUSED | TOO_MANY_REQUESTS {retryAfterMs} | SESSION_NOT_FOUND
 --         | SENDER_NOT_FOUND | DAILY_LIMIT {limit, resetsAt} | RECIPIENT_OPTED_OUT | RECIPIENT_CAP {limit, resetsAt}
 if given(A.idempotency) then
-  local before = redis.call('HMGET', K.idempotency(A.idempotency.key), 'fingerprint', 'answer')
-  if before[1] then
-    if before[1] ~= A.idempotency.fingerprint then return refuse('IDEMPOTENCY_KEY_REUSED') end
-    local answer = cjson.decode(before[2])
-    answer.replayed = true
-    return reply(answer)
+  local before = redis.call('GET', K.idempotency(A.idempotency.key))
+  if before then
+    local fingerprint, answer = string.match(before, '^(%S+) (.*)$')
+    if fingerprint ~= A.idempotency.fingerprint then return refuse('IDEMPOTENCY_KEY_REUSED') end
+    return '{"replayed":true,' .. string.sub(answer, 2)
   end
 end
 
@@ -77,8 +76,10 @@ end
 for _, rate in ipairs(rates) do take_turn(rate[1], rate[2], rate[4]) end
 
 local number = redis.call('INCR', K.messages_number())
+local queued = lane ~= '' and not given(A.scheduleAt)
 redis.call('HSET', K.message(A.id), 'id', A.id, 'wa', A.wa, 'to', A.to, 'recipient', A.recipient, 'content', A.content,
-  'session', session, 'lane', lane, 'priority', A.priority, 'number', number, 'state', 'accepted', 'acceptedAt', A.now, 'by', A.by)
+  'session', session, 'lane', lane, 'priority', A.priority, 'number', number, 'state', queued and 'queued' or 'accepted',
+  'acceptedAt', A.now, 'by', A.by, unpack(queued and {'queuedAt', A.now} or {}))
 if given(A.reference) then redis.call('HSET', K.message(A.id), 'reference', A.reference) end
 if given(A.traceparent) then redis.call('HSET', K.message(A.id), 'traceparent', A.traceparent) end
 redis.call('ZADD', K.messages_all(), A.now, A.id)
@@ -90,10 +91,10 @@ end
 if given(A.scheduleAt) then
   redis.call('HSET', K.message(A.id), 'scheduleAt', A.scheduleAt)
   redis.call('ZADD', K.gateway_jobs(), job_score(A.scheduleAt, number), A.id)
-elseif lane == '' then
+elseif not queued then
   redis.call('ZADD', K.gateway_jobs(), job_score(A.now, number), A.id)
-else
-  into_queue(A.id, lane, A.recipient, A.priority, number)
+elseif line_up(A.id, lane, A.recipient, A.priority, number) then
+  redis.call('ZADD', K.lanes_due(), math.max(A.now, snapshot.nextDue or 0), lane)
 end
 count('accepted')
 -- a sudden flood for one phone is said once a minute: somebody's loop, or somebody else's key
@@ -106,9 +107,8 @@ end
 
 local answer = {messageId = A.id, session = session, lane = lane, acceptedAt = A.now, snapshot = snapshot,
   scheduleAt = given(A.scheduleAt) and A.scheduleAt or nil}
+local told = cjson.encode(answer)
 if given(A.idempotency) then
-  redis.call('HSET', K.idempotency(A.idempotency.key), 'fingerprint', A.idempotency.fingerprint, 'answer', cjson.encode(answer))
-  redis.call('EXPIRE', K.idempotency(A.idempotency.key), 86400)
+  redis.call('SET', K.idempotency(A.idempotency.key), A.idempotency.fingerprint .. ' ' .. told, 'EX', 86400)
 end
-answer.replayed = false
-return reply(answer)
+return '{"replayed":false,' .. string.sub(told, 2)

@@ -52,22 +52,26 @@ end
 -- The session's outbox should be looked at, at that time at the latest.
 local function look_at_outbox(session, at) redis.call('ZADD', K.outbox_retries(), 'LT', at, session) end
 
--- Earlier messages to a recipient go first, in whatever order they come here.
-local function into_queue(id, lane, recipient, priority, number)
-  redis.call('HSET', K.message(id), 'state', 'queued', 'queuedAt', A.now, 'lane', lane)
+-- Earlier messages to a recipient go first, in whatever order they come here. True: it is the first of them.
+local function line_up(id, lane, recipient, priority, number)
   redis.call('SADD', K.queue_size(lane), id)
   local head = redis.call('HGET', K.queue_heads(lane), recipient)
   if head and head ~= id then
     local head_number = tonumber(message_get(head, 'number')) or 0
     if head_number < number or redis.call('ZREM', K.queue(lane), head) == 0 then
       redis.call('ZADD', behind(lane, recipient), number, id)
-      return
+      return false
     end
     redis.call('ZADD', behind(lane, recipient), head_number, head)
   end
   redis.call('HSET', K.queue_heads(lane), recipient, id)
   redis.call('ZADD', K.queue(lane), priority * 1e13 + number, id)
-  lane_due(lane)
+  return true
+end
+
+local function into_queue(id, lane, recipient, priority, number)
+  redis.call('HSET', K.message(id), 'state', 'queued', 'queuedAt', A.now, 'lane', lane)
+  if line_up(id, lane, recipient, priority, number) then lane_due(lane) end
 end
 
 -- One message of the lane went out, or may have: the limits count from here, not from when it was handed over.
