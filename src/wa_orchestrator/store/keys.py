@@ -214,16 +214,3 @@ PROFILES_ALL = Key("profiles_all", "profiles:all", "sorted set", _REGISTRY, "unt
                    "phones of the profiles in the order they came")  # fmt: skip
 
 ALL = tuple(value for value in list(globals().values()) if isinstance(value, Key))
-
-
-def lua_builders(names: set[str]) -> str:
-    """The same builders for the scripts, those named: `K.session(id)`, `K.proxies_all()`."""
-    lines = ["local K = {}"]
-    for key in (key for key in ALL if key.name in names):
-        before, _, after = key.pattern.partition("{}")
-        if "{}" in key.pattern:
-            body = f"'{before}' .. a" + (f" .. '{after}'" if after else "")
-            lines.append(f"K.{key.name} = function(a) return {body} end")
-        else:
-            lines.append(f"K.{key.name} = function() return '{key.pattern}' end")
-    return "\n".join(lines)

@@ -1,9 +1,8 @@
-"""Loads the Lua scripts: one file per atomic move, the shared part and the key names put in front."""
+"""Loads the Lua scripts: one file per atomic move, with what it uses of the shared parts."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -13,10 +12,10 @@ import msgspec
 from redis.exceptions import NoScriptError, ResponseError
 
 from wa_orchestrator.errors import OrchestratorError, by_code
+from wa_orchestrator.store import keys
+from wa_orchestrator.store.assembly import assembled
 from wa_orchestrator.store.connection import Connection
-from wa_orchestrator.store.keys import lua_builders
 
-_KEY_USED = re.compile(r"\bK\.([a-z_]+)")
 _FOLDER = resources.files("wa_orchestrator.store") / "lua"
 
 
@@ -34,9 +33,7 @@ def load(name: str) -> Script:
     first_line = own.partition("\n")[0]
     used = first_line.removeprefix("-- uses: ").split() if first_line.startswith("-- uses: ") else []
     parts = [(_FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in ("shared", *used)]
-    text = "\n".join([*parts, own])
-    # a script runs from its first line each time, so it only builds the key names that it uses
-    text = f"{lua_builders(set(_KEY_USED.findall(text)))}\n{text}"
+    text = assembled(own, "\n".join(parts), {key.name: key.pattern for key in keys.ALL})
     return Script(name=name, text=text, sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
