@@ -61,6 +61,10 @@ class Demo:
         self.wait_for(lambda: self.connected(name), f"{name} to connect")
         say(f"  {name}: connected ✔")
 
+    def send_at_any_hour(self) -> None:
+        """New phones send from 09:00 to 21:00 only, and somebody tries this at night."""
+        self.call("PUT", f"{self.url}/api/anti-ban/limits", {"hours": None})
+
     def code_of(self, name: str) -> Any:
         try:
             return self.call("GET", f"{self.url}/api/sessions/{name}/qr")
@@ -131,6 +135,7 @@ def main() -> None:
     try:
         demo = Demo(wait_until_ready(server))
         say(f"  ready at {demo.url}")
+        demo.send_at_any_hour()
         for phone in PHONES:
             demo.link(phone)
         tell_what_to_try(demo)

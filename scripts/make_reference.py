@@ -7,9 +7,7 @@ make_reference.py --check   writes nothing; exit status 1 when a page differs fr
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 
@@ -24,8 +22,6 @@ REFERENCE = ROOT / "docs" / "reference"
 CONCEPTS = ROOT / "docs" / "concepts.md"
 MADE = "<!-- Made by scripts/make_reference.py from the code. Do not edit by hand. -->"
 
-# who reads a folder setting reads it as a path
-_READ_AS = {"data_dir": "data_path", "sessions_dir": "sessions_path", "backups_dir": "backups_path"}
 # what the id in a key's name is, by the first word of the key
 _PARTS = {"phone": "phone", "queue": "phone", "lane": "phone", "proxy": "proxy", "counter": "proxy",
           "command": "command", "provision": "token"}  # fmt: skip
@@ -46,32 +42,16 @@ def page(title: str, *parts: str) -> str:
 
 
 # settings -------------------------------------------------------------------------------------------------------
-def settings_in_use() -> set[str]:
-    """Environment names of the settings that the running server reads; the rest belongs to planned features."""
-    files = [
-        file for file in sorted(PACKAGE.rglob("*.py")) if file.name != "settings.py" and "doctor" not in file.parts
-    ]
-    code = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    return {
-        f.metadata["env"]
-        for f in fields(settings.Settings)
-        if f.metadata and re.search(rf"settings\.{_READ_AS.get(f.name, f.name)}\b", code)
-    }
-
-
 def settings_page() -> str:
-    used, unused = settings_in_use(), " *Not used yet.*"
     parts = [
         "Every setting is an environment variable. A file `.env` in the folder where the command is started may hold "
         "them as `NAME=value` lines; the environment wins over it, and options of the command line win over both. "
         "Settings are read once, at start. A wrong value stops the start with a sentence that says what to fix.",
-        "The unit is in the name: `_MS` milliseconds, `_BYTES` bytes, `_DAYS` days. *Not used yet* means: the value "
-        "is read and checked, but the feature that needs it is still planned.",
+        "The unit is in the name: `_MS` milliseconds, `_BYTES` bytes, `_DAYS` days.",
     ]
     for group, rows in groupby(settings.described_settings(), key=lambda row: row[0]):
         shown = [
-            (f"`{name}`", f"`{default}`" if default else "*empty*", words(help_) + ("" if name in used else unused))
-            for _, name, default, help_ in rows
+            (f"`{name}`", f"`{default}`" if default else "*empty*", words(help_)) for _, name, default, help_ in rows
         ]
         parts += [f"## {group}", table(("name", "default", "meaning"), shown)]
         if group == "Proxies":
@@ -109,8 +89,7 @@ def store_keys_page() -> str:
         "Everything the server must remember is in the store (Redis or Valkey) under these keys. `<proxy>` is an id "
         "such as `px_0123456789ab`, made from host, port and user name: no key name carries a secret. The password of "
         "a proxy stands in `proxy:<proxy>`, so protect the store like a secret. Look as much as you like; change "
-        "nothing by hand, the scripts below keep these keys in step with each other. A key may stand here before the "
-        "feature that fills it is switched on; the README says what works today.",
+        "nothing by hand, the scripts below keep these keys in step with each other.",
     ]
     for owner, group in groupby(sorted(keys.ALL, key=lambda key: key.owner), key=lambda key: key.owner):
         rows = [(f"`{shown_pattern(key)}`", key.type, key.lifetime, words(key.holds)) for key in group]
@@ -139,8 +118,7 @@ def errors_page() -> str:
         "`code` is stable: programs decide by it. `message` is for people and may be more exact than the sentence "
         "below. `details` is there when it helps, for example the field that is wrong or the session in the way. "
         "`requestId` is also in the header `X-Request-Id` and in the server's log. 429 and 503 carry `Retry-After`. "
-        "Each code links to what to do about it. A code may stand here before the feature that gives it is "
-        "switched on.",
+        "Each code links to what to do about it.",
         table(("code", "status", "sentence"), rows),
     )
 

@@ -243,7 +243,7 @@ class Settings:
     scan_timeout_ms: int = _setting("SCAN_TIMEOUT_MS", "900000", _whole(1000, 30 * _MS_DAY),
         "A session that nobody scans gives its slot back after this.", group=_SESSIONS)  # fmt: skip
     start_budget: int = _setting("START_BUDGET", "4", _whole(1, 1000),
-        "Workers that may be starting at the same time: a cold start costs about a CPU second.",
+        "Workers that may be starting at the same time: a cold start costs about half a CPU second.",
         group=_SESSIONS)  # fmt: skip
     deleted_keep_days: int = _setting("DELETED_KEEP_DAYS", "7", _whole(0, 3650),
         "How long the auth folder of a deleted session is kept aside.", group=_SESSIONS)  # fmt: skip
@@ -279,7 +279,7 @@ class Settings:
     worker_memory_mb: int = _setting("WORKER_MEMORY_MB", "256", _whole(32, 1 << 20),
         "Memory limit of a worker, without swap: it needs 50 to 100, media comes on top.", group=_DOCKER)  # fmt: skip
     worker_cpus: float = _setting("WORKER_CPUS", "1", _cpus,
-        "CPU limit of a worker: a start takes about one CPU second.", group=_DOCKER)  # fmt: skip
+        "CPU limit of a worker: a start takes about half a CPU second.", group=_DOCKER)  # fmt: skip
     worker_pids: int = _setting("WORKER_PIDS", "64", _whole(8, 1 << 20),
         "Limit of processes and threads of a worker: it has about 12.", group=_DOCKER)  # fmt: skip
     egress_relay: str = _setting("EGRESS_RELAY", "", _optional_host_port,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from wa_orchestrator import errors
+from wa_orchestrator import cli, errors
+from wa_orchestrator.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -25,6 +27,16 @@ def anchors(page: Path) -> set[str]:
     """The anchors that GitHub makes from a page's headings."""
     text = _CODE_BLOCK.sub("", page.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in _HEADING.findall(text)}
+
+
+def commands() -> set[str]:
+    """Every command of the command line, as it is typed: `up`, `sessions create` …"""
+    found = set()
+    for name, listed in cli._COMMANDS.items():
+        loaded = listed.load()
+        below = getattr(loaded, "commands", {})
+        found |= {f"{name} {one}" for one in below} or {name}
+    return found
 
 
 def alarms() -> set[str]:
@@ -56,3 +68,17 @@ def test_runbook_has_a_section_for_every_error_code() -> None:
 def test_runbook_has_a_section_for_every_alarming_log_line() -> None:
     missing = {event for event in alarms() if f"### `{event}`" not in RUNBOOK}
     assert not missing, f"docs/runbook.md says nothing about {sorted(missing)}"
+
+
+def test_the_command_line_page_names_every_command() -> None:
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`([a-z-]+(?: [a-z-]+)?)\b", page)) | set(re.findall(r"^## (.+)$", page, re.MULTILINE))
+    missing = {command for command in commands() if not any(command in words.split(", ") for words in told)}
+    assert not missing, f"docs/reference/cli.md says nothing about {sorted(missing)}"
+
+
+def test_every_setting_is_read_by_somebody() -> None:
+    files = [file for file in (ROOT / "src").rglob("*.py") if "doctor" not in file.parts]
+    code = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    unread = {field.name for field in fields(Settings) if not re.search(rf"\.{field.name}\b", code)}
+    assert not unread, f"nobody reads {sorted(unread)}"
