@@ -74,3 +74,12 @@ def test_counts_agree_with_their_number() -> None:
     words = Words("en")
     assert words.count("scan.free", 1) == "1 free slot"
     assert words.count("scan.free", 1200) == "1,200 free slots"
+
+
+def test_every_reason_to_wait_has_words() -> None:
+    source = Path(errors.__file__).parent
+    codes = set(re.findall(r'"([A-Z]{2,}(?:_[A-Z]+)*)"', (source / "gateway" / "story.py").read_text()))
+    codes |= set(re.findall(r'_later\(job, "([A-Z_]+)"', (source / "dispatcher" / "router.py").read_text()))
+    assert {"PACING", "NO_SESSION_CONNECTED", "RETRYING"} <= codes
+    missing = {name for name in codes if f"waiting.{name}" not in translations("he")}
+    assert not missing, missing

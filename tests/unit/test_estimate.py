@@ -20,53 +20,59 @@ def lane(**wanted: Any) -> dict[str, Any]:
     return {**values, **wanted}
 
 
+def estimate(snapshot: dict[str, Any], *, now_ms: int, schedule_at: int | None = None) -> int:
+    found = estimated_send_at(snapshot, now_ms=now_ms, schedule_at=schedule_at)
+    assert found is not None
+    return found
+
+
 def test_an_empty_lane_sends_at_once() -> None:
-    assert estimated_send_at(lane(), now_ms=NOON) == NOON
+    assert estimate(lane(), now_ms=NOON) == NOON
 
 
 def test_a_lane_without_a_plan_promises_nothing_but_now() -> None:
-    assert estimated_send_at({"pending": 3}, now_ms=NOON) == NOON
+    assert estimate({"pending": 3}, now_ms=NOON) == NOON
 
 
 def test_each_message_ahead_costs_a_delay_or_its_share_of_the_minute() -> None:
-    assert estimated_send_at(lane(pending=3), now_ms=NOON) == NOON + 3 * 12_000
-    assert estimated_send_at(lane(pending=3, perMinute=None), now_ms=NOON) == NOON + 3 * 6500
-    assert estimated_send_at(lane(pending=3, perMinute=None, slow=4), now_ms=NOON) == NOON + 12 * 6500
+    assert estimate(lane(pending=3), now_ms=NOON) == NOON + 3 * 12_000
+    assert estimate(lane(pending=3, perMinute=None), now_ms=NOON) == NOON + 3 * 6500
+    assert estimate(lane(pending=3, perMinute=None, slow=4), now_ms=NOON) == NOON + 12 * 6500
 
 
 def test_before_the_hours_it_is_their_beginning() -> None:
-    assert estimated_send_at(lane(), now_ms=MIDNIGHT + HOUR) == NINE
+    assert estimate(lane(), now_ms=MIDNIGHT + HOUR) == NINE
 
 
 def test_after_the_hours_it_is_the_next_morning() -> None:
-    assert estimated_send_at(lane(), now_ms=EVENING + HOUR) == NINE + DAY
+    assert estimate(lane(), now_ms=EVENING + HOUR) == NINE + DAY
 
 
 def test_over_the_day_limit_it_is_a_later_day() -> None:
-    assert estimated_send_at(lane(dayCount=20), now_ms=NOON) == NINE + DAY
-    assert estimated_send_at(lane(pending=20), now_ms=NOON) == NINE + DAY
-    assert estimated_send_at(lane(pending=45, dayCount=20), now_ms=NOON) == NINE + 3 * DAY + 5 * 12_000
+    assert estimate(lane(dayCount=20), now_ms=NOON) == NINE + DAY
+    assert estimate(lane(pending=20), now_ms=NOON) == NINE + DAY
+    assert estimate(lane(pending=45, dayCount=20), now_ms=NOON) == NINE + 3 * DAY + 5 * 12_000
 
 
 def test_a_queue_longer_than_the_hours_goes_on_the_next_day() -> None:
-    found = estimated_send_at(lane(pending=10, perMinute=None, daily=None), now_ms=EVENING - 13_000)
+    found = estimate(lane(pending=10, perMinute=None, daily=None), now_ms=EVENING - 13_000)
     assert found == NINE + DAY + 8 * 6500
 
 
 def test_without_hours_the_next_day_begins_at_midnight() -> None:
     endless = lane(opensAt=MIDNIGHT, closesAt=NOON + 2 * DAY, nextOpensAt=MIDNIGHT + DAY, dayCount=20)
-    assert estimated_send_at(endless, now_ms=NOON) == MIDNIGHT + DAY
+    assert estimate(endless, now_ms=NOON) == MIDNIGHT + DAY
 
 
 def test_a_block_and_a_planned_time_are_waited_for() -> None:
-    assert estimated_send_at(lane(blockedUntil=NOON + HOUR), now_ms=NOON) == NOON + HOUR
-    assert estimated_send_at(lane(pending=99), now_ms=NOON, schedule_at=NOON + 2 * HOUR) == NOON + 2 * HOUR
-    assert estimated_send_at(lane(), now_ms=NOON, schedule_at=MIDNIGHT + 5 * DAY) == NINE + 5 * DAY
-    assert estimated_send_at(lane(), now_ms=NOON, schedule_at=NOON + 5 * DAY) == NOON + 5 * DAY
+    assert estimate(lane(blockedUntil=NOON + HOUR), now_ms=NOON) == NOON + HOUR
+    assert estimate(lane(pending=99), now_ms=NOON, schedule_at=NOON + 2 * HOUR) == NOON + 2 * HOUR
+    assert estimate(lane(), now_ms=NOON, schedule_at=MIDNIGHT + 5 * DAY) == NINE + 5 * DAY
+    assert estimate(lane(), now_ms=NOON, schedule_at=NOON + 5 * DAY) == NOON + 5 * DAY
 
 
 def test_a_phone_that_may_send_nothing_gives_an_answer_all_the_same() -> None:
-    assert estimated_send_at(lane(daily=0, pending=9), now_ms=NOON) == NINE + DAY
+    assert estimate(lane(daily=0, pending=9), now_ms=NOON) == NINE + DAY
 
 
 lanes = st.builds(
@@ -81,8 +87,8 @@ lanes = st.builds(
 def test_it_is_within_the_hours_not_before_now_and_grows_with_the_queue(
     snapshot: dict[str, Any], pending: int, more: int, now: int
 ) -> None:
-    first = estimated_send_at({**snapshot, "pending": pending}, now_ms=now)
-    second = estimated_send_at({**snapshot, "pending": pending + more}, now_ms=now)
+    first = estimate({**snapshot, "pending": pending}, now_ms=now)
+    second = estimate({**snapshot, "pending": pending + more}, now_ms=now)
     assert now <= first <= second
     for found in (first, second):
         assert NINE <= MIDNIGHT + (found - MIDNIGHT) % DAY <= EVENING
@@ -97,4 +103,9 @@ def test_it_is_not_later_than_the_limits_allow(snapshot: dict[str, Any], pending
         return
     gap = max(60_000 * 32, 60_000)
     days = pending // min(snapshot["daily"] or 10**9, 12 * HOUR // gap) + 3
-    assert estimated_send_at({**snapshot, "pending": pending}, now_ms=now) <= now + days * DAY
+    assert estimate({**snapshot, "pending": pending}, now_ms=now) <= now + days * DAY
+
+
+def test_nothing_is_promised_while_somebody_has_to_act_first() -> None:
+    assert estimated_send_at(lane(stuck=True), now_ms=NOON) is None
+    assert estimated_send_at(lane(stuck=True), now_ms=NOON, schedule_at=NOON + DAY) is None

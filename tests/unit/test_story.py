@@ -48,6 +48,33 @@ def test_the_reason_it_waits_and_until_when(
     assert found["message"].endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("session", "advice"),
+    [
+        ("stopped", "Start the session"),
+        ("failed", "then start it"),
+        ("logged_out", "scan its new code"),
+        ("pending", "Scan its code"),
+        ("qr_ready", "Scan its code"),
+        ("disconnected", "by itself"),
+        ("reconnecting", "once connected"),
+        ("unhealthy", "once connected"),
+    ],
+)
+def test_when_its_session_is_away_it_says_what_to_do_and_promises_no_time(session: str, advice: str) -> None:
+    found = waiting_for(message(), {"nextDue": str(LATER), "opensAt": str(LATEST)}, now_ms=NOW, session=session)
+    assert found is not None
+    assert (found["code"], found["until"]) == ("SESSION_NOT_CONNECTED", None)
+    assert advice in found["message"]
+
+
+def test_a_message_of_a_session_that_was_never_linked_asks_for_the_scan() -> None:
+    record = message(state="accepted", waitingFor="SESSION_NOT_LINKED")
+    found = waiting_for(record, {}, now_ms=NOW, session="")
+    assert found is not None
+    assert "Scan its code" in found["message"]
+
+
 @pytest.mark.parametrize("state", ["sent", "delivered", "read", "played", "failed", "expired", "cancelled"])
 def test_an_ended_message_waits_for_nothing(state: str) -> None:
     assert waiting_for(message(state=state), {}, now_ms=NOW, session="connected") is None

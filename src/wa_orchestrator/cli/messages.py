@@ -65,7 +65,7 @@ def show(ctx: typer.Context, message_id: MessageId, as_json: JsonFlag = False) -
     for step in message["story"]:
         typer.echo(step_line(step))
     if message["waitingFor"]:
-        typer.echo(f"→ {waiting_line(message['waitingFor'])}")
+        typer.echo(f"→ {waiting_line(message)}")
 
 
 @app.command(epilog="Example: wa-orchestrator messages cancel msg_0123456789abcdef01")
@@ -115,7 +115,7 @@ def follow(api: Api, message_id: str, *, goal: str, until: float, as_json: bool)
             return message
         waiting = message["waitingFor"]
         if waiting and waiting["code"] != waits and not as_json:
-            typer.echo(f"→ {waiting_line(waiting)}")
+            typer.echo(f"→ {waiting_line(message)}")
         waits = waiting and waiting["code"]
         if time.monotonic() >= until:
             raise CliError("STILL_WAITING", f"{message_id} is {status} and goes on without us. "
@@ -139,9 +139,15 @@ def step_line(step: Any) -> str:
     return f"{local(step['at'], with_ms=True)}  {plain(step['what'])}{why}"
 
 
-def waiting_line(waiting: Any) -> str:
+def waiting_line(message: Any) -> str:
+    """What a message waits for, until when, and where to look if its session is the reason."""
+    waiting = message["waitingFor"]
     until = f" Until {local(waiting['until'])}." if waiting.get("until") else ""
-    return f"waiting for {waiting['code']}: {plain(waiting['message'])}{until}"
+    look = ""
+    if "SESSION" in waiting["code"]:
+        look = f"show {plain(message['sessionId'])}" if message.get("sessionId") else "list"
+        look = f" See `wa-orchestrator sessions {look}`."
+    return f"waiting for {waiting['code']}: {plain(waiting['message'])}{until}{look}"
 
 
 # ------------------------------------------------------------------------------------------------------------------

@@ -118,7 +118,8 @@ def _tell(answer: dict[str, Any], *, replayed: bool) -> None:
     by = f" by {answer['sessionId']}" if answer.get("sessionId") else ""
     when = f", probably at {local(answer['estimatedSendAt'])}" if answer.get("estimatedSendAt") else ""
     known = " It was known already by its key: nothing new is sent." if replayed else ""
-    typer.echo(f"{answer['messageId']} is queued{by}{when}.{known}")
+    stuck = "" if when else f" It waits: see `wa-orchestrator messages show {answer['messageId']}`."
+    typer.echo(f"{answer['messageId']} is queued{by}{when}.{known}{stuck}")
 
 
 # what was typed ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from wa_orchestrator.dashboard import charts
 from wa_orchestrator.dashboard.looks import Glance, Seen, glance, seen
 from wa_orchestrator.dashboard.problems import Circumstances, Problem, find_problems
 from wa_orchestrator.errors import MessageNotFound, SessionNotFound, SettingsError
-from wa_orchestrator.gateway.story import full_story, message_view
+from wa_orchestrator.gateway.asking import story_of
+from wa_orchestrator.gateway.story import message_view
 from wa_orchestrator.model.limits import limits_view, override_view
 from wa_orchestrator.model.proxy import Proxy
 from wa_orchestrator.model.session import checked_session_id
@@ -108,12 +109,7 @@ class Knowing:
         record = await self._store.messages.get(message_id)
         if record is None:
             raise MessageNotFound
-        lane = await self._store.lanes.get(record["lane"]) if record.get("lane") else {}
-        named = record.get("outboxOf") or record.get("session")
-        names = [named] if named else await self._store.lanes.sessions_of(record.get("lane", ""))
-        statuses = [s.status.value for s in await self._store.sessions.many(names)]
-        status = "connected" if "connected" in statuses else (statuses or [""])[0]
-        return full_story(record, lane, now_ms=self._rooms.clock.now_ms(), session=status)
+        return await story_of(self._store, record, now_ms=self._rooms.clock.now_ms())
 
     async def problems(self) -> tuple[list[Problem], Glance]:
         now, channel = await asyncio.gather(self.overview(), self._rooms.alerts.channel())

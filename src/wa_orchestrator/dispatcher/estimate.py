@@ -7,8 +7,13 @@ from typing import Any
 _DAY_MS = 86_400_000
 
 
-def estimated_send_at(snapshot: dict[str, Any], *, now_ms: int, schedule_at: int | None = None) -> int:
-    """From the lane as it was when the message was accepted; `snapshot` comes from the enqueue script."""
+def estimated_send_at(snapshot: dict[str, Any], *, now_ms: int, schedule_at: int | None = None) -> int | None:
+    """From the lane as it was when the message was accepted; `snapshot` comes from the enqueue script.
+
+    None: its session is stopped, ended or not linked. Only whoever starts or scans it knows when that will be.
+    """
+    if snapshot.get("stuck"):
+        return None
     start = max(now_ms, schedule_at or 0, _number(snapshot, "blockedUntil"))
     if "minDelay" not in snapshot:
         return start  # no sender yet, or a lane that was never planned

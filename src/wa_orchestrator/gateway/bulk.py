@@ -29,7 +29,7 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             if line.strip():
                 yield line
         if len(rest) > _LONGEST_LINE:
-            raise TooLarge(f"A line is longer than {_LONGEST_LINE} bytes.")
+            raise TooLarge(f"A line is longer than {_LONGEST_LINE} bytes. Send files by URL, or upload them first.")
     if rest.strip():
         yield rest
 

@@ -112,7 +112,8 @@ class ContentReader:
     def _base64(self, field: str, value: str) -> str:
         bare = value.partition(",")[2] if value.startswith("data:") else value
         if len(bare) * 3 // 4 > self._max_media:
-            raise TooLarge(f"{field}: the file is larger than {self._max_media} bytes (MAX_MEDIA_BYTES).")
+            raise TooLarge(f"{field}: the file is larger than {self._max_media} bytes (MAX_MEDIA_BYTES). "
+                           "Send a smaller one, or raise the setting.")  # fmt: skip
         try:
             if not base64.b64decode(bare, validate=True):
                 raise _wrong(field, "it is empty.")

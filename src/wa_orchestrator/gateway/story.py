@@ -10,6 +10,20 @@ import msgspec
 from wa_orchestrator.clock import iso
 from wa_orchestrator.store.messages import story_lines
 
+_NOBODY = "No session can take it yet. Connect one, and it goes out."
+_UNROUTED = {
+    "RECIPIENT_CAP": "The recipient has had as many messages today as it may get; it goes out on the next day.",
+    "SESSION_NOT_LINKED": "Its session was never linked to a phone. Scan its code, and it goes out.",
+}
+_AWAY = {
+    "": "Its session is gone.",
+    "stopped": "Its session is stopped. Start the session, and it goes out.",
+    "failed": "Its session has failed. Look at the session's reason, then start it.",
+    "logged_out": "Its session is logged out. Start the session and scan its new code.",
+    "pending": "Its session waits to be scanned. Scan its code, and it goes out.",
+    "qr_ready": "Its session waits to be scanned. Scan its code, and it goes out.",
+    "disconnected": "Its session has no working proxy; it goes on by itself once it has one.",
+}
 _STEPS = ("accepted", "queued", "outbox", "claimed", "sent", "delivered", "read", "played", "failed", "expired",
           "cancelled")  # fmt: skip
 
@@ -82,12 +96,10 @@ def _reasons(
 
     scheduled = float(record.get("scheduleAt") or 0)
     yield state == "accepted" and scheduled > now, "SCHEDULED", "It is planned for later.", scheduled
-    unrouted = record.get("waitingFor")
-    capped = "The recipient has had as many messages today as it may get; it goes out on the next day."
-    yield state == "accepted" and unrouted == "RECIPIENT_CAP", "RECIPIENT_CAP", capped, None
-    yield state == "accepted" and unrouted is not None, str(unrouted), "No connected session can take it yet.", None
+    unrouted = str(record.get("waitingFor", ""))
+    yield state == "accepted" and unrouted != "", unrouted, _UNROUTED.get(unrouted, _NOBODY), None
     yield state == "accepted", "ROUTING", "A sender is being chosen.", None
-    away = f"Its session is {session or 'gone'}; it goes out once connected."
+    away = _AWAY.get(session, f"Its session is {session}; it goes out once connected.")
     yield session != "connected", "SESSION_NOT_CONNECTED", away, None
     retry = float(record.get("retryAt") or 0)
     again = "The last try did not work; it is tried again."

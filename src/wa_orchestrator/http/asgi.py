@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from wa_orchestrator.errors import ClientGone, OrchestratorError, TooLarge
+from wa_orchestrator.errors import ClientGone, OrchestratorError
+from wa_orchestrator.http.too_large import too_large
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -19,7 +20,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _FILE_PIECE = 1 << 18
 
 
-async def read_body(receive: Receive, *, limit: int) -> bytes:
+async def read_body(receive: Receive, *, limit: int, path: str = "") -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -29,7 +30,7 @@ async def read_body(receive: Receive, *, limit: int) -> bytes:
         part: bytes = message.get("body", b"")
         size += len(part)
         if size > limit:
-            raise TooLarge(f"The body is larger than {limit} bytes.")
+            raise too_large(path, limit)
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts)

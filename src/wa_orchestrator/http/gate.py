@@ -10,9 +10,10 @@ import time
 
 import structlog
 
-from wa_orchestrator.errors import ClientGone, DiskFull, OrchestratorError, TooLarge
+from wa_orchestrator.errors import ClientGone, DiskFull, OrchestratorError
 from wa_orchestrator.http.asgi import App, Message, Receive, Scope, Send, header_map, send_error
 from wa_orchestrator.http.one_write import answer_at_once
+from wa_orchestrator.http.too_large import too_large
 from wa_orchestrator.http.unexpected import told_to_caller
 from wa_orchestrator.logs import request_id as bound_request_id
 from wa_orchestrator.metrics.instruments import requests_by_class
@@ -56,7 +57,7 @@ class Gate:
             path = scope["path"]
             limit = None if _bounds_itself(path) else self._larger.get(path, self._limit)
             if limit is not None:
-                receive = _checked_length(headers, receive, limit)
+                receive = _checked_length(headers, receive, path=path, limit=limit)
             await self._inner(scope, receive, answer.send)
         except OrchestratorError as error:
             if not answer.status:
@@ -132,20 +133,16 @@ def _new_request_id() -> str:
     return f"{_PROCESS}{next(_numbers):08x}"
 
 
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The body is larger than {limit} bytes.")
-
-
-def _checked_length(headers: dict[str, str], receive: Receive, limit: int) -> Receive:
+def _checked_length(headers: dict[str, str], receive: Receive, *, path: str, limit: int) -> Receive:
     length = headers.get("content-length")
     if length is None or not length.isdigit():
-        return _bounded(receive, limit)
+        return _bounded(receive, path=path, limit=limit)
     if int(length) > limit:
-        raise _too_large(limit)
+        raise too_large(path, limit)
     return receive  # the HTTP side takes no more than was announced
 
 
-def _bounded(receive: Receive, limit: int) -> Receive:
+def _bounded(receive: Receive, *, path: str, limit: int) -> Receive:
     """A body without a length is counted as it comes."""
     size = 0
 
@@ -154,7 +151,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > limit:
-            raise _too_large(limit)
+            raise too_large(path, limit)
         return message
 
     return bounded

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from wa_orchestrator.errors import MessageNotFound
-from wa_orchestrator.gateway.story import full_story, message_view
+from wa_orchestrator.gateway.asking import story_of
+from wa_orchestrator.gateway.story import message_view
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.rooms import GatewayRooms
@@ -64,8 +65,7 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
     @router.get("/messages/{message_id}", summary="A message's whole story")
     async def show(message_id: str, caller: CallerHere) -> dict[str, Any]:
         record = await known(message_id, caller)
-        lane = await store.lanes.get(record["lane"]) if record.get("lane") else {}
-        return full_story(record, lane, now_ms=rooms.clock.now_ms(), session=await _status_of(record))
+        return await story_of(store, record, now_ms=rooms.clock.now_ms())
 
     async def known(message_id: str, caller: Caller) -> dict[str, str]:
         """Others' messages are as good as not there: ids tell nothing to whoever tries them."""
@@ -73,12 +73,6 @@ def messages_router(rooms: GatewayRooms) -> APIRouter:
         if record is None or not _sees(caller, record):
             raise MessageNotFound
         return record
-
-    async def _status_of(record: dict[str, str]) -> str:
-        named = record.get("outboxOf") or record.get("session")
-        names = [named] if named else await store.lanes.sessions_of(record.get("lane", ""))
-        statuses = [s.status.value for s in await store.sessions.many(names)]
-        return "connected" if "connected" in statuses else (statuses or [""])[0]
 
     @router.post("/messages/{message_id}/cancel", summary="Cancel a message that no worker has yet")
     @router.delete("/messages/{message_id}", summary="Cancel a message", operation_id="cancel_by_delete")

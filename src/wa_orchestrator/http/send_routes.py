@@ -51,12 +51,12 @@ class SendRoutes:
             raise MethodNotAllowed("Use POST here.")
         check_right(caller, _NEEDS)
         if path in _SEND:
-            await self._one(headers, receive, send, caller)
+            await self._one(path, headers, receive, send, caller)
         else:
             await self._many(scope, headers, receive, send, caller)
 
-    async def _one(self, headers: dict[str, str], receive: Receive, send: Send, caller: Caller) -> None:
-        body = decode_send(await read_body(receive, limit=self._limit))
+    async def _one(self, path: str, headers: dict[str, str], receive: Receive, send: Send, caller: Caller) -> None:
+        body = decode_send(await read_body(receive, limit=self._limit, path=path))
         accepted = await self._gateway.accept(
             body,
             caller=caller,
@@ -75,7 +75,7 @@ class SendRoutes:
             bulk = Bulk(self._gateway, caller=caller)
             await self._stream(bulk.results(lines_of(_chunks(receive))), send)
             return
-        items = items_of_array(await read_body(receive, limit=BULK_BYTES))
+        items = items_of_array(await read_body(receive, limit=BULK_BYTES, path=scope["path"]))
         bulk = Bulk(self._gateway, caller=caller, spread_ms=spread_ms, now_ms=self._clock.now_ms(), total=len(items))
         results = [result async for result in bulk.results(_each(items))]
         queued = sum(result["queued"] for result in results)

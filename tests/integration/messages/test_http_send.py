@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from support.message_plane import MessagePlane, media_headers, message_plane
@@ -91,6 +92,24 @@ async def test_a_refusal_says_what_is_wrong_and_where(tmp_path: Path, valkey: St
             assert (answer.status, answer.code, answer.field) == (status, code, field), answer.body
             assert answer.json["error"]["requestId"]
         assert (await plane.good("GET", "/api/v1/messages"))["messages"] == []
+
+
+async def test_too_much_names_the_limit_and_another_way(plane: MessagePlane) -> None:
+    limit = plane.server.settings.max_body_bytes
+    large = msgspec.json.encode({"to": TO, "message": {"image": {"base64": "A" * limit}}})
+    for path in ("/api/v1/send", "/api/send", "/waha/api/sendImage"):
+        for raw in (io.BytesIO(large), _in_pieces(large)):
+            answer = await plane.call("POST", path, raw=raw, headers={"Content-Type": "application/json"})
+            assert (answer.status, answer.code) == (413, "TOO_LARGE"), answer.body
+            assert answer.json["error"]["details"] == {"setting": "MAX_BODY_BYTES", "limit": limit}
+            for words in (f"larger than {limit} bytes (MAX_BODY_BYTES)", "POST /api/v1/media", "URL"):
+                assert words in answer.json["error"]["message"]
+
+
+async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    """Without a length: counted as it comes."""
+    for start in range(0, len(body), 65536):
+        yield body[start : start + 65536]
 
 
 async def test_the_door_is_shut_without_a_key_and_for_other_methods(plane: MessagePlane) -> None:

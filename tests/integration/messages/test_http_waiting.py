@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from support.message_plane import MessagePlane, message_plane
-from support.messages import UNPACED
+from support.messages import PHONE, UNPACED
 from support.servers import StoreServer
 from support.waiting import wait_until
 from wa_orchestrator.clock import ManualClock
@@ -46,6 +46,34 @@ async def test_while_its_session_is_down_it_waits_and_goes_when_it_is_back(tmp_p
             (message,) = await plane.claim(session)
             assert message["messageId"] == sent["messageId"]
             await plane.ack(session, message)
+
+
+async def test_no_time_is_promised_until_somebody_starts_its_session(tmp_path: Path, valkey: StoreServer) -> None:
+    async with message_plane(tmp_path, valkey, clock=ManualClock(EVENING)) as plane:
+        session = await plane.connected()
+        assert (await plane.send(sessionId=session))["estimatedSendAt"] is not None
+        assert (await plane.send(phone=PHONE))["estimatedSendAt"] is not None
+        assert (await plane.send())["estimatedSendAt"] is not None
+        await plane.good("POST", f"/api/sessions/{session}/stop")
+        sent = await plane.send(sessionId=session)
+        assert sent["estimatedSendAt"] is None
+        assert (await plane.send(phone=PHONE))["estimatedSendAt"] is None
+        assert (await plane.send())["estimatedSendAt"] is None, "there is no other session that could send it"
+        await waiting_for(plane, sent["messageId"], "SESSION_NOT_CONNECTED")
+        told = (await plane.story(sent["messageId"]))["waitingFor"]
+        assert (told["until"], told["message"]) == (None, "Its session is stopped. Start the session, and it goes out.")
+        await plane.good("POST", f"/api/sessions/{session}/start")
+        assert (await plane.send(sessionId=session))["estimatedSendAt"] is not None, "it reconnects by itself now"
+
+
+async def test_no_time_is_promised_for_a_session_that_nobody_scanned(tmp_path: Path, valkey: StoreServer) -> None:
+    async with message_plane(tmp_path, valkey, clock=ManualClock(EVENING)) as plane:
+        await plane.add_proxies(1)
+        session = await plane.provision()
+        sent = await plane.send(sessionId=session)
+        assert sent["estimatedSendAt"] is None
+        await waiting_for(plane, sent["messageId"], "SESSION_NOT_LINKED")
+        assert "Scan its code" in (await plane.story(sent["messageId"]))["waitingFor"]["message"]
 
 
 async def test_out_of_hours_it_waits_for_the_morning(tmp_path: Path, valkey: StoreServer) -> None:

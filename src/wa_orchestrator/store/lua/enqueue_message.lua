@@ -17,19 +17,24 @@ end
 -- Who wants no messages gets none, whoever sends
 if redis.call('HEXISTS', K.suppressed(), A.recipient) == 1 then return refuse('RECIPIENT_OPTED_OUT') end
 
--- Sender
-local session, lane = '', ''
+-- Sender, and whether somebody has to act before it can send: then nobody can say when
+local session, lane, stuck = '', '', false
+local COMES_BACK = {connected = true, reconnecting = true, unhealthy = true}
 if given(A.session) then
   local S = redis.call('HMGET', K.session(A.session), 'status', 'wanted', 'phone')
   if not S[1] or S[2] == 'deleted' then return refuse('SESSION_NOT_FOUND') end
-  session, lane = A.session, S[3] or ''
+  session, lane, stuck = A.session, S[3] or '', not COMES_BACK[S[1]]
 elseif given(A.phone) then
-  lane = A.phone
-  if #live_sessions_of(lane) == 0 then return refuse('SENDER_NOT_FOUND') end
+  lane, stuck = A.phone, true
+  local live = live_sessions_of(lane)
+  if #live == 0 then return refuse('SENDER_NOT_FOUND') end
+  for _, id in ipairs(live) do stuck = stuck and not COMES_BACK[session_get(id, 'status')] end
+else
+  stuck = redis.call('SCARD', K.sessions_active()) == 0
 end
 
 -- Day limit, where the sender is known. What waits already is ahead of this one.
-local snapshot = {pending = 0}
+local snapshot = {pending = 0, stuck = stuck}
 if lane ~= '' then
   local names = {'nextDue', 'minDelay', 'maxDelay', 'opensAt', 'closesAt', 'daily', 'dayCount', 'dayEndsAt', 'nextOpensAt',
     'perMinute', 'blockedUntil', 'slow'}
