@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from support.command_line import Run, command_line
 from support.system import System
-from wa_orchestrator.cli import app
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +22,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture
 def run(served: System, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    monkeypatch.setenv("ORCH_URL", served.ready["url"])
-    monkeypatch.setenv("API_KEY", served.ready["apiKey"])
-    monkeypatch.chdir(tmp_path)
-
-    def go(*words: str, input_: str | None = None) -> Result:
-        return CliRunner().invoke(app, list(words), input=input_)
-
-    return go
+    return command_line(served, monkeypatch, tmp_path)
 
 
 def told(result: Result) -> Any:

@@ -105,7 +105,7 @@ def _as_cli_error(error: Exception) -> CliError:
     if isinstance(error, CliError):
         return error
     if isinstance(error, OrchestratorError):
-        return CliError(error.code, error.message, details=error.details)
+        return CliError.told_by_server({"code": error.code, "message": error.message, "details": error.details})
     if isinstance(error, SettingsError):
         return CliError("INVALID_SETTING", str(error))
     if isinstance(error, typer.TyperException):

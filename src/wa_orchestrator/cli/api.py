@@ -161,23 +161,17 @@ class Api:
             raise self._foreign()
         if status == 401:
             raise self._wrong_key(error)
-        raise CliError(
-            str(error.get("code", "UNKNOWN")),
-            str(error.get("message", f"The server answered with status {status}.")),
-            details=error.get("details"),
-            request_id=error.get("requestId"),
-        )
+        raise CliError.told_by_server(error, otherwise=f"The server answered with status {status}.")
 
     def _wrong_key(self, error: Mapping[str, Any]) -> CliError:
+        if error.get("code") != "UNAUTHORIZED" and error.get("message"):
+            return CliError.told_by_server(error)  # it was a good key once: the server says what became of it
         sentence = (
             "The server does not accept this API key. Give the right one with --api-key or API_KEY."
             if self.key
             else "No API key was found. Give it with --api-key or API_KEY, or point --data-dir to the server's folder."
         )
-        code = str(error.get("code", "UNAUTHORIZED"))
-        if code != "UNAUTHORIZED" and error.get("message"):  # it was a good key once: the server says what became of it
-            sentence = str(error["message"])
-        return CliError(code, sentence, request_id=error.get("requestId"))
+        return CliError("UNAUTHORIZED", sentence, request_id=error.get("requestId"))
 
     def _foreign(self) -> CliError:
         return CliError(

@@ -115,7 +115,9 @@ def restore(
     """Restore sessions as they were; what is there now is set aside for some days."""
     options, api = options_of(ctx), api_for(options_of(ctx))
     if not yes:
-        confirmed(f"Replace {'these sessions' if session else 'ALL sessions of this backup'} by {plain(backup_id)}?")
+        held = api.get(f"/api/v1/backups/{segment(backup_id)}")
+        which = ", ".join(map(plain, session)) if session else "ALL its sessions"
+        confirmed(f"Put {which} back to what they were in {plain(held['id'])}, {ago(held['createdAt'])}?")
     body = _given(passphrase=passphrase_from(passphrase_file), sessions=session, force=force or None)
     path = f"/api/v1/backups/restore/{segment(backup_id)}"
     try:
@@ -137,10 +139,10 @@ def restore(
 @app.command()
 def delete(ctx: typer.Context, backup_id: BackupId, yes: Yes = False, as_json: JsonFlag = False) -> None:
     """Delete a backup."""
-    options = options_of(ctx)
+    options, api = options_of(ctx), api_for(options_of(ctx))
     if not yes:
-        confirmed(f"Delete {plain(backup_id)}?")
-    answer = api_for(options).call("DELETE", f"/api/v1/backups/{segment(backup_id)}").data
+        confirmed(f"Delete {plain(api.get(f'/api/v1/backups/{segment(backup_id)}')['id'])}?")
+    answer = api.call("DELETE", f"/api/v1/backups/{segment(backup_id)}").data
     if options.as_json:
         print_json(answer)
     else:

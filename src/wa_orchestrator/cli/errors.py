@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from wa_orchestrator.cli.wording import in_operators_words
 
 
 class CliError(Exception):
@@ -23,6 +26,16 @@ class CliError(Exception):
         self.request_id = request_id
         self.exit_code = exit_code
         super().__init__(message)
+
+    @classmethod
+    def told_by_server(cls, error: Mapping[str, Any], *, otherwise: str = "It failed.") -> CliError:
+        """An error object of the API, in the words of the command line."""
+        return cls(
+            str(error.get("code", "UNKNOWN")),
+            in_operators_words(str(error.get("message", otherwise))),
+            details=error.get("details"),
+            request_id=error.get("requestId"),
+        )
 
     def as_object(self) -> dict[str, Any]:
         given = {"code": self.code, "message": self.message, "details": self.details, "requestId": self.request_id}

@@ -94,6 +94,9 @@ def audit(
     if options.as_json:
         print_json(answer)
         return
+    if not answer["lines"]:
+        typer.echo("No change fits.")
+        return
     print_table(("WHEN", "WHO", "WHAT", "ON", "OUTCOME"), [
         (local(line["at"]), line["by"], line["what"], line["on"] or "",
          line["outcome"] + (f" {line['code']}" if line["code"] else ""))
@@ -108,7 +111,7 @@ def _id_of(api: Api, key: str) -> str:
     for known in api.get("/api/v1/keys")["keys"]:
         if known["name"] == key:
             return str(known["id"])
-    raise CliError("KEY_NOT_FOUND", f"There is no key {plain(key)}. `keys list` names them.")
+    raise CliError("KEY_NOT_FOUND", f"There is no key {plain(key)}. `wa-orchestrator keys list` shows them.")
 
 
 def _show_new(answer: Any, *, as_json: bool) -> None:

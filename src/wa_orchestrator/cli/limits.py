@@ -67,7 +67,9 @@ def set_(
     }  # fmt: skip
     changes |= {name: None if value == "none" else value for name, value in given.items() if value is not None}
     if not changes:
-        raise CliError("USAGE", "Say what to set, for example --daily 50. See `limits set --help`.", exit_code=2)
+        raise CliError(
+            "USAGE", "Say what to set, for example --daily 50. See `wa-orchestrator limits set --help`.", exit_code=2
+        )
     api, path = api_for(options_of(ctx)), _path(session, all_)
     before = _still_valid(api.get(path)["override"] or {})
     wanted = {name: value for name, value in {**before, **changes}.items() if name != "until" or value is not None}

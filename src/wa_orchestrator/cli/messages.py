@@ -42,6 +42,8 @@ def list_(
 ) -> None:
     """List messages, newest first."""
     options = options_of(ctx)
+    if status and status not in _STATUSES.split(", "):
+        raise CliError("USAGE", f"--status is one of {_STATUSES}.", exit_code=2)
     page = _collect(api_for(options), limit=limit, status=status, sessionId=session, to=to)
     if options.as_json:
         print_json(page)

@@ -28,6 +28,7 @@ def export(
     if file.exists():
         raise CliError("FILE_EXISTS", f"{file} exists. Choose another name.")
     if not yes:
+        api.get(f"/api/sessions/{segment(session_id)}")  # is there such a session at all?
         confirmed(f"{plain(session_id)} will not run here any more. Export it?")
     ordered = api.call("POST", f"/api/v1/sessions/{segment(session_id)}/export", timeout_s=_ORDER_TIMEOUT_S).data
     result = follow(api, ordered, quiet=options.as_json)["result"]

@@ -53,10 +53,7 @@ def _ended(api: Api, operation: dict[str, Any], show: Any) -> dict[str, Any]:
         if operation.get("operationId") != wanted:
             raise CliError("OPERATION_INTERRUPTED", "The server no longer knows this operation. Look at its log.")
     if operation["state"] == "failed":
-        error = operation["error"] or {}
-        raise CliError(
-            str(error.get("code", "INTERNAL")), str(error.get("message", "It failed.")), details=error.get("details")
-        )
+        raise CliError.told_by_server(operation["error"] or {"code": "INTERNAL"})
     return operation
 
 

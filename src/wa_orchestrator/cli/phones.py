@@ -104,9 +104,17 @@ def _control(options: Options, method: str, path: str, body: dict[str, Any] | No
             return json.loads(answer.read())
     except urllib.error.HTTPError as error:
         told = json.loads(error.read() or b"{}").get("error", {})
-        raise CliError(told.get("code", "SIMULATOR_ERROR"), told.get("message", str(error))) from None
+        raise CliError(told.get("code", "SIMULATOR_ERROR"), _sentence(told.get("message", str(error)))) from None
     except (urllib.error.URLError, OSError):
-        raise CliError("NO_SIMULATOR", "The simulated WhatsApp does not answer. Start it: `up --simulate`.") from None
+        raise CliError(
+            "NO_SIMULATOR", "The simulated WhatsApp does not answer. Start it: `wa-orchestrator up --simulate`."
+        ) from None
+
+
+def _sentence(told: str) -> str:
+    """The simulator's words in those of the command line."""
+    told = told.replace("create it with POST /phones", "make it with `wa-orchestrator phones add NUMBER`")
+    return f"{told[:1].upper()}{told[1:].rstrip('.')}."
 
 
 def _simulator_url(options: Options) -> str:
@@ -116,5 +124,7 @@ def _simulator_url(options: Options) -> str:
     except (OSError, ValueError):
         url = None
     if not isinstance(url, str):
-        raise CliError("NO_SIMULATOR", "There is no simulated WhatsApp here. Start one: `up --simulate`.")
+        raise CliError(
+            "NO_SIMULATOR", "There is no simulated WhatsApp here. Start one: `wa-orchestrator up --simulate`."
+        )
     return url

@@ -85,7 +85,9 @@ def send(
         send_csv.run(options, file_of_messages, dry_run=dry_run)
         return
     if to is None:
-        raise CliError("USAGE", 'Say to whom and what: send 972501234567 "Hello". See `send --help`.', exit_code=2)
+        raise CliError(
+            "USAGE", 'Say to whom and what: send 972501234567 "Hello". See `wa-orchestrator send --help`.', exit_code=2
+        )
     if text is not None or dry_run:
         raise CliError("USAGE", "--text and --dry-run belong to --csv.", exit_code=2)
     if until not in _GOALS:
@@ -105,7 +107,7 @@ def _send_one(options: Options, api: Api, body: dict[str, Any], *, goal: str | N
             _tell(answer.data, replayed=answer.replayed)
         return
     if not options.as_json:
-        _tell(answer.data, replayed=answer.replayed)
+        _tell(answer.data, replayed=answer.replayed, followed=True)
     end = time.monotonic() + timeout_s
     message = follow(api, answer.data["messageId"], goal=goal, until=end, as_json=options.as_json)
     if options.as_json:
@@ -114,11 +116,11 @@ def _send_one(options: Options, api: Api, body: dict[str, Any], *, goal: str | N
         raise typer.Exit(1)
 
 
-def _tell(answer: dict[str, Any], *, replayed: bool) -> None:
+def _tell(answer: dict[str, Any], *, replayed: bool, followed: bool = False) -> None:
     by = f" by {answer['sessionId']}" if answer.get("sessionId") else ""
     when = f", probably at {local(answer['estimatedSendAt'])}" if answer.get("estimatedSendAt") else ""
     known = " It was known already by its key: nothing new is sent." if replayed else ""
-    stuck = "" if when else f" It waits: see `wa-orchestrator messages show {answer['messageId']}`."
+    stuck = "" if when or followed else f" It waits: see `wa-orchestrator messages show {answer['messageId']}`."
     typer.echo(f"{answer['messageId']} is queued{by}{when}.{known}{stuck}")
 
 

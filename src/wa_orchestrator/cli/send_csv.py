@@ -23,6 +23,7 @@ from wa_orchestrator.cli.errors import CliError
 from wa_orchestrator.cli.moments import read_moment
 from wa_orchestrator.cli.options import Options
 from wa_orchestrator.cli.output import plain, print_json
+from wa_orchestrator.cli.wording import in_operators_words
 
 # A request's answer must fit into the socket's buffers, since it is read after the whole body was sent.
 _ROWS_PER_REQUEST = 500
@@ -209,7 +210,7 @@ def _checked(options: Options, file: CsvFile) -> Summary:
             if body.session_id is not None:
                 checked_session_id(body.session_id)
         except OrchestratorError as error:
-            summary.refused.append(Refusal(row.line, error.code, error.message))
+            summary.refused.append(Refusal(row.line, error.code, in_operators_words(error.message)))
         else:
             summary.accepted += 1
     return summary
@@ -266,7 +267,7 @@ class Sender:
     def _note(self, result: dict[str, Any], open_rows: dict[int, Row]) -> CliError | None:
         """Takes a settled row out; the reason when it has to be tried again."""
         told = result.get("error") or {}
-        problem = CliError(str(told.get("code")), str(told.get("message")), details=told.get("details"))
+        problem = CliError.told_by_server(told)
         if "index" not in result:  # the whole piece ended
             raise problem
         if told and problem.code in _PASSING:

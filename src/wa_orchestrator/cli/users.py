@@ -77,7 +77,9 @@ def list_(ctx: typer.Context, as_json: JsonFlag = False) -> None:
 def remove(ctx: typer.Context, name: Name, as_json: JsonFlag = False) -> None:
     """Remove a person; their sign-ins end at once."""
     if not _with_store(options_of(ctx), lambda store: store.users.remove(name), what="users remove", on=name):
-        raise CliError("USER_NOT_FOUND", f"There is no user {output.plain(name)}. `users list` names them.")
+        raise CliError(
+            "USER_NOT_FOUND", f"There is no user {output.plain(name)}. `wa-orchestrator users list` shows them."
+        )
     if options_of(ctx).as_json:
         output.print_json({"name": name, "removed": True})
     else:
