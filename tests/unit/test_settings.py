@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wa_orchestrator.env_file import env_example, read_env_file
 from wa_orchestrator.errors import SettingsError
 from wa_orchestrator.proxies.sources import configured_proxies
-from wa_orchestrator.settings import Settings, described_settings, env_example, load_settings, read_env_file
+from wa_orchestrator.settings import Settings, described_settings, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 # as the specification names them

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wa_orchestrator.settings import read_env_file
+from wa_orchestrator.env_file import read_env_file
 
 
 @dataclass
