@@ -31,6 +31,22 @@ async def wait_or_stop(stop: asyncio.Event, seconds: float) -> bool:
     return True
 
 
+async def listening_again(
+    listen: Callable[[asyncio.Event], Awaitable[None]], stop: asyncio.Event, *, tell: Callable[[Exception, int], None]
+) -> None:
+    """Listens to the store until told to stop; when it breaks off, `tell` hears of it now and then, and it goes on."""
+    trouble = SameTrouble()
+    while not stop.is_set():
+        try:
+            await listen(stop)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            if times := trouble.again():
+                tell(error, times)
+            await wait_or_stop(stop, 1.0)
+
+
 async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """The result of `work`, or None as soon as `stop` is set: then the work is cancelled."""
     working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())

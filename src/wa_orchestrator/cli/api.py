@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from wa_orchestrator.cli.errors import CliError
+from wa_orchestrator.cli.files import readable
 from wa_orchestrator.cli.options import Options
 
 _TIMEOUT_S = 60.0  # provisioning waits for the worker's start
@@ -82,10 +83,8 @@ class Api:
 
     def upload(self, path: str, file: Path, *, timeout_s: float = _FILE_TIMEOUT_S) -> Any:
         """Posts a file as it is, of any size."""
-        try:
+        with readable(file):
             source = file.open("rb")
-        except OSError as error:
-            raise CliError("NOT_READABLE", f"{file} cannot be read: {error.strerror}.") from None
         with source, self._asked("POST", path, Content("application/octet-stream", source), timeout_s=timeout_s) as got:
             return self._understood(got.status, got.read()).data
 

@@ -9,9 +9,10 @@ import typer
 
 from wa_orchestrator.cli.api import api_for, segment
 from wa_orchestrator.cli.errors import CliError
-from wa_orchestrator.cli.operations import PassphraseFile, confirmed, follow, passphrase_from, size
+from wa_orchestrator.cli.operations import PassphraseFile, confirmed, follow, passphrase_from
 from wa_orchestrator.cli.options import JsonFlag, options_of
 from wa_orchestrator.cli.output import plain, print_json
+from wa_orchestrator.sizes import size
 
 _ORDER_TIMEOUT_S = 90.0
 

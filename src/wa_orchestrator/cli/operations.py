@@ -69,14 +69,6 @@ def passphrase_from(file: str | None) -> str | None:
         raise CliError("NOT_READABLE", f"{file} cannot be read: {error}.") from None
 
 
-def size(count: float) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
 def confirmed(question: str) -> None:
     """Asks on stderr: stdout belongs to --json."""
     typer.echo(f"{question} [y/N] ", nl=False, err=True)

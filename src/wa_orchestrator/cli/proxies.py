@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from wa_orchestrator.cli.api import Api, api_for, segment
 from wa_orchestrator.cli.errors import CliError
+from wa_orchestrator.cli.files import text_of
 from wa_orchestrator.cli.options import JsonFlag, options_of
 from wa_orchestrator.cli.output import ago, place, plain, print_json, print_table
 from wa_orchestrator.proxies.loading import parse_line
@@ -113,7 +113,7 @@ def import_(
 ) -> None:
     """Import a list of proxies; vendors' forms host:port:user:pass and user:pass@host:port are understood."""
     options = options_of(ctx)
-    answer = api_for(options).call("POST", "/api/v1/proxies/import", text=_text_of(file)).data
+    answer = api_for(options).call("POST", "/api/v1/proxies/import", text=text_of(file)).data
     if options.as_json:
         print_json(answer)
     else:
@@ -122,17 +122,6 @@ def import_(
             typer.echo(f"line {error['line']}: {plain(error['message'])}", err=True)
     if answer["errors"]:
         raise typer.Exit(1)
-
-
-def _text_of(file: str) -> str:
-    try:
-        if file == "-":
-            return typer.get_text_stream("stdin").read()
-        return Path(file).read_text(encoding="utf-8")
-    except UnicodeError:
-        raise CliError("NOT_TEXT", f"{file} is not UTF-8 text.") from None
-    except OSError as error:
-        raise CliError("NOT_READABLE", f"{file} cannot be read: {error.strerror}.") from None
 
 
 def _check(api: Api, proxy_id: str) -> dict[str, Any]:

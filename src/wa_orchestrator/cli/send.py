@@ -12,6 +12,7 @@ import typer
 from wa_orchestrator.cli import send_csv
 from wa_orchestrator.cli.api import Api, Content, api_for
 from wa_orchestrator.cli.errors import CliError
+from wa_orchestrator.cli.files import readable
 from wa_orchestrator.cli.messages import ended_badly, follow
 from wa_orchestrator.cli.moments import HELP as TIME_HELP
 from wa_orchestrator.cli.moments import local, read_moment
@@ -201,10 +202,8 @@ def _message(
 
 
 def _uploaded(api: Api, kind: str, path: Path) -> dict[str, str]:
-    try:
+    with readable(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise CliError("NOT_READABLE", f"{path} cannot be read: {error.strerror}.") from None
     type_ = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     if kind == "image" and not type_.startswith("image/"):
         raise CliError("NOT_AN_IMAGE", f"{path} does not look like a picture. Send it with --file.")

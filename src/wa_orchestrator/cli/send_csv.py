@@ -20,6 +20,7 @@ import typer
 
 from wa_orchestrator.cli.api import Api, Content, api_for
 from wa_orchestrator.cli.errors import CliError
+from wa_orchestrator.cli.files import text_of
 from wa_orchestrator.cli.moments import read_moment
 from wa_orchestrator.cli.options import Options
 from wa_orchestrator.cli.output import plain, print_json
@@ -88,7 +89,7 @@ class CsvFile:
         media: dict[str, Any] | None,
         caption: str | None,
     ) -> None:
-        self._text = _text_of(place)
+        self._text = text_of(place, hint=" Save it as CSV UTF-8.")
         self._name = name if name is not None else Path(place).name
         self._template = caption if template is None and media else template
         self._common = common
@@ -168,16 +169,6 @@ class CsvFile:
         corrects one refused line and runs the command again would otherwise send all the others twice."""
         meant = json.dumps([self._name, body["to"], body["message"]], sort_keys=True)
         return hashlib.sha256(meant.encode()).hexdigest()[:40]
-
-
-def _text_of(place: str) -> str:
-    try:
-        raw = typer.get_binary_stream("stdin").read() if place == "-" else Path(place).read_bytes()
-        return raw.decode("utf-8-sig")
-    except UnicodeError:
-        raise CliError("NOT_TEXT", f"{place} is not UTF-8 text. Save it as CSV UTF-8.") from None
-    except OSError as error:
-        raise CliError("NOT_READABLE", f"{place} cannot be read: {error.strerror}.") from None
 
 
 def _delimiter_of(text: str) -> str:

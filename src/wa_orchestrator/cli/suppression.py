@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from wa_orchestrator.cli.api import api_for, segment
-from wa_orchestrator.cli.errors import CliError
+from wa_orchestrator.cli.files import text_of
 from wa_orchestrator.cli.moments import local
 from wa_orchestrator.cli.options import JsonFlag, options_of
 from wa_orchestrator.cli.output import ago, plain, print_fields, print_json, print_table
@@ -77,7 +76,7 @@ def import_(
 ) -> None:
     """Put many numbers on the list; importing the same again changes nothing."""
     options = options_of(ctx)
-    answer = api_for(options).call("POST", "/api/v1/suppression/import", text=_text_of(file), timeout_s=300).data
+    answer = api_for(options).call("POST", "/api/v1/suppression/import", text=text_of(file), timeout_s=300).data
     if options.as_json:
         print_json(answer)
     else:
@@ -122,14 +121,3 @@ def _known(answer: Any) -> list[tuple[str, str]]:
         ("would be sent by", answer["nextSession"] or ""),
         *(("consent", f"{note['source']}, {local(note['at'])}") for note in answer["consent"]),
     ]
-
-
-def _text_of(file: str) -> str:
-    try:
-        if file == "-":
-            return typer.get_text_stream("stdin").read()
-        return Path(file).read_text(encoding="utf-8-sig")
-    except UnicodeError:
-        raise CliError("NOT_TEXT", f"{file} is not UTF-8 text.") from None
-    except OSError as error:
-        raise CliError("NOT_READABLE", f"{file} cannot be read: {error.strerror}.") from None

@@ -12,6 +12,7 @@ from wa_orchestrator.dashboard.guard import GuardedPages
 from wa_orchestrator.dashboard.people import Person
 from wa_orchestrator.http.backups import all_backups
 from wa_orchestrator.rooms import Rooms
+from wa_orchestrator.sizes import size
 
 
 def add_backup_pages(pages: GuardedPages, rooms: Rooms) -> None:
@@ -43,12 +44,3 @@ def add_backup_pages(pages: GuardedPages, rooms: Rooms) -> None:
 def _shown(backup: dict[str, Any]) -> dict[str, Any]:
     made = int(datetime.fromisoformat(backup["createdAt"]).timestamp() * 1000)
     return {**backup, "size": size(backup["bytes"]), "at": made}
-
-
-def size(count: float) -> str:
-    """Bytes as people read them."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from wa_orchestrator.errors import InvalidBody, MediaNotFound, NoMediaFolder, TooLarge
+from wa_orchestrator.errors import InvalidBody, MediaNotFound, NoMediaFolder
+from wa_orchestrator.whole_file import write_whole
 
 _ID = re.compile(r"^med_[0-9a-f]{24}$")
 
@@ -22,25 +22,10 @@ class MediaStore:
 
     async def save(self, chunks: AsyncIterator[bytes]) -> tuple[str, int]:
         """(id, size); refuses what is too large or empty."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         media_id = f"med_{secrets.token_hex(12)}"
-        unfinished = self._folder / f"{media_id}.part"
-        size = 0
-        try:
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                async for chunk in chunks:
-                    size += len(chunk)
-                    if size > self._max:
-                        raise TooLarge(f"The file is larger than {self._max} bytes (MAX_MEDIA_BYTES).")
-                    file.write(chunk)
-                file.flush()
-                os.fsync(file.fileno())
-            if not size:
-                raise InvalidBody("The file is empty.", details={"field": "body"})
-            unfinished.rename(self._folder / media_id)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        size = await write_whole(
+            self._folder / media_id, chunks, max_bytes=self._max, setting="MAX_MEDIA_BYTES", check=_not_empty
+        )
         return media_id, size
 
     def path(self, media_id: str) -> Path:
@@ -73,3 +58,8 @@ class NoMediaStore(MediaStore):
 
     def remove_old(self, *, older_than_s: float) -> int:
         return 0
+
+
+def _not_empty(size: int) -> None:
+    if not size:
+        raise InvalidBody("The file is empty.", details={"field": "body"})

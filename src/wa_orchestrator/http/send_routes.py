@@ -12,7 +12,7 @@ from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import ClientGone, InvalidBody, MethodNotAllowed, OrchestratorError
 from wa_orchestrator.gateway.accept import Gateway, SendBody, decode_send
 from wa_orchestrator.gateway.bulk import Bulk, items_of_array, lines_of
-from wa_orchestrator.http.asgi import App, Receive, Scope, Send, header_map, read_body, send_json
+from wa_orchestrator.http.asgi import App, Receive, Scope, Send, body_chunks, header_map, read_body, send_json
 from wa_orchestrator.http.auth import Door
 from wa_orchestrator.http.rights import check_right, needs_of
 from wa_orchestrator.model.caller import Caller
@@ -73,7 +73,7 @@ class SendRoutes:
                 raise InvalidBody("spreadMinutes needs an array: a stream does not say how many will come.",
                                   details={"field": "spreadMinutes"})  # fmt: skip
             bulk = Bulk(self._gateway, caller=caller)
-            await self._stream(bulk.results(lines_of(_chunks(receive))), send)
+            await self._stream(bulk.results(lines_of(body_chunks(receive))), send)
             return
         items = items_of_array(await read_body(receive, limit=BULK_BYTES, path=scope["path"]))
         bulk = Bulk(self._gateway, caller=caller, spread_ms=spread_ms, now_ms=self._clock.now_ms(), total=len(items))
@@ -103,16 +103,6 @@ def _spread_minutes(scope: Scope) -> int:
         raise InvalidBody("spreadMinutes: a whole number of minutes, a week at most.",
                           details={"field": "spreadMinutes"})  # fmt: skip
     return int(given)
-
-
-async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        yield message.get("body", b"")
-        if not message.get("more_body"):
-            return
 
 
 async def _each(items: list[bytes]) -> AsyncIterator[bytes]:

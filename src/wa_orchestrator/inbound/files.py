@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
 import re
-import secrets
 import shutil
 import time
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from wa_orchestrator.errors import InvalidBody, TooLarge
+from wa_orchestrator.errors import InvalidBody
 from wa_orchestrator.inbound.reading import MEDIA_ID
+from wa_orchestrator.whole_file import write_whole
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _UNFINISHED_S = 3600.0  # an upload that was cut off; a live one writes all the time
@@ -39,25 +38,16 @@ class InboundFiles:
     async def save(self, session_id: str, media_id: str, chunks: AsyncIterator[bytes], *, sha256: str) -> int:
         """The size; refuses what is too large or is not what was announced. The same file again is no harm."""
         target = self._path(session_id, media_id)
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished = target.with_name(f"{media_id}.{secrets.token_hex(4)}.part")
-        size, found = 0, hashlib.sha256()
-        try:
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                async for chunk in chunks:
-                    size += len(chunk)
-                    if size > self.max_bytes:
-                        raise TooLarge(f"The file is larger than {self.max_bytes} bytes (INBOUND_MEDIA_MAX_BYTES).")
-                    found.update(chunk)
-                    file.write(chunk)
-                if found.hexdigest() != sha256:
-                    raise InvalidBody("The file is not the one that was announced.", details={"field": "body"})
-                file.flush()
-                await asyncio.to_thread(os.fsync, file.fileno())
-            unfinished.rename(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        found = hashlib.sha256()
+
+        def is_the_announced_one(_: int) -> None:
+            if found.hexdigest() != sha256:
+                raise InvalidBody("The file is not the one that was announced.", details={"field": "body"})
+
+        size = await write_whole(
+            target, chunks, max_bytes=self.max_bytes, setting="INBOUND_MEDIA_MAX_BYTES", seen=found.update,
+            check=is_the_announced_one,
+        )  # fmt: skip
         self._bytes += size
         if self._bytes > self._total:
             self.crowded.set()

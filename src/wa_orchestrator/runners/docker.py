@@ -34,7 +34,7 @@ from wa_orchestrator.runners.docker_container import (
 from wa_orchestrator.runners.docker_engine import TROUBLE, DockerEngine, ignored, plain
 from wa_orchestrator.runners.docker_events import follow
 from wa_orchestrator.runners.docker_folder import prepare_folder
-from wa_orchestrator.runners.port import RunningWorker, WorkerExit, WorkerLocked, WorkerSpec
+from wa_orchestrator.runners.port import RunningWorker, WorkerExit, WorkerLocked, WorkerSpec, tell_of_exit
 
 log = structlog.get_logger()
 
@@ -274,11 +274,7 @@ class DockerRunner:
         worker = entry.worker
         log.info("worker_ended", session_id=worker.session_id, container=worker.handle, exit_code=exit_code)
         ended = WorkerExit(session_id=worker.session_id, run_order=worker.run_order, exit_code=exit_code)
-        for tell in self._tell:
-            try:
-                tell(ended)
-            except Exception:
-                log.exception("exit_not_heard", session_id=worker.session_id)
+        tell_of_exit(self._tell, ended)
 
     async def _rest(self, entry: _Entry) -> None:
         """Calls the engine's own restart off and keeps the last words; what comes next is decided by whoever heard."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
+
+import structlog
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,15 @@ class WorkerExit:
     session_id: str
     run_order: int
     exit_code: int | None
+
+
+def tell_of_exit(listeners: Iterable[Callable[[WorkerExit], None]], ended: WorkerExit) -> None:
+    """Everybody hears of it, also when one of them fails."""
+    for tell in listeners:
+        try:
+            tell(ended)
+        except Exception:
+            log.exception("exit_not_heard", session_id=ended.session_id)
 
 
 class WorkerLocked(Exception):

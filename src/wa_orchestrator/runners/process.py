@@ -18,7 +18,7 @@ from wa_orchestrator.model.session import checked_session_id
 from wa_orchestrator.processes import logfiles
 from wa_orchestrator.processes.detached import Detached, LaunchFailed, find, start_detached
 from wa_orchestrator.processes.filelock import is_locked, try_lock
-from wa_orchestrator.runners.port import RunningWorker, WorkerExit, WorkerLocked, WorkerSpec
+from wa_orchestrator.runners.port import RunningWorker, WorkerExit, WorkerLocked, WorkerSpec, tell_of_exit
 from wa_orchestrator.runners.run_records import RunRecords, handle_of
 
 log = structlog.get_logger()
@@ -214,11 +214,7 @@ class ProcessRunner:
         self._forget(worker.session_id)
         log.info("worker_ended", session_id=worker.session_id, pid=process.pid, exit_code=exit_code)
         ended = WorkerExit(session_id=worker.session_id, run_order=worker.run_order, exit_code=exit_code)
-        for tell in self._tell:
-            try:
-                tell(ended)
-            except Exception:
-                log.exception("exit_not_heard", session_id=worker.session_id)
+        tell_of_exit(self._tell, ended)
 
     def _forget(self, session_id: str) -> None:
         try:

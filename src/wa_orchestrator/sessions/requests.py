@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from wa_orchestrator.background import SameTrouble, unless_stopped, wait_or_stop
+from wa_orchestrator.background import listening_again, unless_stopped
 from wa_orchestrator.errors import OrchestratorError
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.store import Store, keys
@@ -23,16 +23,7 @@ class RequestListener:
         self._work: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        trouble = SameTrouble()
-        while not stop.is_set():
-            try:
-                await self._listen(stop)
-            except asyncio.CancelledError:
-                raise
-            except Exception as error:
-                if times := trouble.again():
-                    log.warning("requests_wait_for_store", error=str(error)[:200], times=times)
-                await wait_or_stop(stop, 1.0)
+        await listening_again(self._listen, stop, tell=_cut_off)
         if self._work:
             await asyncio.wait(self._work, timeout=15)
 
@@ -51,3 +42,7 @@ class RequestListener:
             await self._lifecycle.ensure(session_id)
         except OrchestratorError as error:
             log.warning("order_not_carried_out", session_id=session_id, code=error.code, error=error.message)
+
+
+def _cut_off(error: Exception, times: int) -> None:
+    log.warning("requests_wait_for_store", error=str(error)[:200], times=times)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import structlog
 from redis.asyncio.client import PubSub
 
-from wa_orchestrator.background import SameTrouble, unless_stopped, wait_or_stop
+from wa_orchestrator.background import listening_again, unless_stopped
 from wa_orchestrator.store import Store, keys
 
 log = structlog.get_logger()
@@ -24,16 +24,7 @@ class Wake:
         self._closing = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        trouble = SameTrouble()
-        while not stop.is_set():
-            try:
-                await self._listen(stop)
-            except asyncio.CancelledError:
-                raise
-            except Exception as error:
-                if times := trouble.again():
-                    log.warning("wake_waits_for_store", error=str(error)[:200], times=times)
-                await wait_or_stop(stop, 1.0)
+        await listening_again(self._listen, stop, tell=_cut_off)
         self.close()
 
     async def _listen(self, stop: asyncio.Event) -> None:
@@ -82,3 +73,7 @@ class Wake:
             events.discard(event)
             if not events:
                 del self._waiting[session_id]
+
+
+def _cut_off(error: Exception, times: int) -> None:
+    log.warning("wake_waits_for_store", error=str(error)[:200], times=times)
