@@ -36,14 +36,8 @@ def shared_browser(shared_system: System, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def system(shared_system: System) -> Iterator[System]:
-    """Clean afterwards: no faults, no sessions."""
     yield shared_system
-    shared_system.fault(clear=True)
-    for session in shared_system.api.get("/api/sessions?limit=1000")["sessions"]:
-        shared_system.api.call("DELETE", f"/api/sessions/{session['sessionId']}?forget=true")
-    for proxy in shared_system.api.get("/api/v1/proxies")["proxies"]:
-        if proxy["status"] != "active":
-            shared_system.api.post(f"/api/v1/proxies/{proxy['id']}/check")
+    shared_system.clear()
 
 
 @pytest.fixture

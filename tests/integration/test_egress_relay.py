@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from support.listening import listening
 from support.registry import reserve
 from support.servers import StoreServer
 from support.socks_server import SocksServer
@@ -40,13 +41,9 @@ async def echo() -> AsyncIterator[int]:
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
-        writer.close()
-        await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    yield server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
+    async with listening(serve) as port:
+        yield port
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.listening import listening
 from support.socks_server import SocksServer
 from wa_orchestrator.model.proxy import ProxyAddress
 from wa_orchestrator.proxies.probe import ProbeKind, ProbeResult, probe
@@ -26,13 +27,9 @@ async def target_port() -> AsyncIterator[int]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
-        writer.close()
-        await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    yield server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
+    async with listening(serve) as port:
+        yield port
 
 
 @pytest.fixture

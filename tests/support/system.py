@@ -213,5 +213,13 @@ class System:
         found: list[dict[str, Any]] = self.simulator.get(f"/phones/{phone}/inbox")
         return found
 
+    def clear(self) -> None:
+        """As at the beginning, for the next test: no faults, no sessions, proxies that work."""
+        self.fault(clear=True)
+        for session in self.api.get("/api/sessions?limit=1000")["sessions"]:
+            self.api.call("DELETE", f"/api/sessions/{session['sessionId']}?forget=true")
+        for proxy in self.api.get("/api/v1/proxies")["proxies"]:
+            self.api.post(f"/api/v1/proxies/{proxy['id']}/check")
+
     def fault(self, **fault: object) -> None:
         self.simulator.post("/faults", fault)

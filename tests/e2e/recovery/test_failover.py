@@ -29,11 +29,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 @pytest.fixture
 def system(shared: System) -> Iterator[System]:
     yield shared
-    shared.fault(clear=True)
-    for session in shared.api.get("/api/sessions")["sessions"]:
-        shared.api.call("DELETE", f"/api/sessions/{session['sessionId']}?forget=true")
-    for proxy in shared.api.get("/api/v1/proxies")["proxies"]:
-        shared.api.post(f"/api/v1/proxies/{proxy['id']}/check")
+    shared.clear()
 
 
 def _all_connected(system: System, sessions: list[str], *, away_from: set[str]) -> bool:
