@@ -1,14 +1,14 @@
 """Every error a caller can meet, in one tree.
 
 OrchestratorError            code, HTTP status, a sentence that says what to do
-├── BadRequest        400    InvalidPhone InvalidProxy InvalidSessionId InvalidJson
+├── BadRequest        400    InvalidPhone InvalidProxy InvalidSessionId InvalidJson InvalidWebhookUrl …
 ├── Unauthorized      401    InvalidSignature KeyExpired KeyDisabled
 ├── Forbidden         403    CsrfFailed RecipientOptedOut
 ├── NotFound          404    SessionNotFound ProxyNotFound MessageNotFound SenderNotFound QrNotReady …
 ├── Conflict          409    SessionExists PhoneAlreadyRegistered ProxyFull StickyProxyFull ProxyBad ProxyInUse …
-├── Gone              410    SessionDeleted
+├── Gone              410    SessionDeleted MediaLost
 ├── TooLarge          413
-├── InvalidBody       422    InvalidRecipient IdempotencyKeyReused
+├── InvalidBody       422    and beside it InvalidRecipient IdempotencyKeyReused Backup…
 ├── TooManyRequests   429    DailyLimit RecipientCap TooManySignIns
 └── Unavailable       503    NoProxyAvailable StoreUnavailable (StoreFull) DiskFull RunnerUnavailable …
 SettingsError                stops start-up

@@ -17,9 +17,12 @@ import structlog
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import LeaseLost, OrchestratorError, WebhookNotFound
 from wa_orchestrator.events import retrying
-from wa_orchestrator.events.envelopes import FORMATS, NEEDS_SESSION, Outgoing, Session
+from wa_orchestrator.events.choosing import is_wanted
+from wa_orchestrator.events.dead_letters import bury_what_is_over
+from wa_orchestrator.events.envelopes import FORMATS, NEEDS_SESSION, Outgoing
 from wa_orchestrator.events.facts import SessionFacts
 from wa_orchestrator.events.live import LiveEvents
+from wa_orchestrator.events.receiver import Receiver
 from wa_orchestrator.events.sender import Answer, WebhookSender
 from wa_orchestrator.events.window import Lane, Window
 from wa_orchestrator.model.webhook import Webhook
@@ -66,11 +69,7 @@ class Courier:
         self._stopping = False
         self._following = False  # every new entry is offered; else the journal is read
         self._barrier = 0  # a gap that must be told before anything behind it
-        self._failures = webhook.failures
-        self._since = webhook.failing_since
-        self._next_try = 0
-        self._last_success = 0
-        self._told: bool | None = None  # that it fails; not known after a start, and then the store knows
+        self._receiver = Receiver(failures=webhook.failures, since=webhook.failing_since)
         self._settled_at = 0
         self._dirty = self._urgent = False
         self._parked_known = False
@@ -81,7 +80,8 @@ class Courier:
         if not self._following or entry.number <= self._window.read_to:
             return
         facts = self._shared.facts.fresh(entry.session_id)
-        wanted = self._judge(entry, facts) if self._window.has_room and not self._away else None
+        can_take = self._window.has_room and not self._receiver.away
+        wanted = is_wanted(self.webhook, entry, facts) if can_take else None
         if wanted is None:
             self.fall_behind(entry.number - 1)
         elif wanted:
@@ -99,7 +99,7 @@ class Courier:
         self.webhook = webhook
         self._parked_known = False
         if not webhook.failures:
-            self._failures = self._since = self._next_try = 0
+            self._receiver.begin_anew()
             for lane in self._window.lanes.values():
                 lane.next_try = 0
         self._wake.set()
@@ -136,9 +136,9 @@ class Courier:
     async def _wait(self) -> None:
         now = self._now()
         due = [self._settled_at + _SETTLE_MS] if self._dirty else []
-        if self._away and not self._tasks:
-            due.append(self._next_try)
-        elif not self._away:
+        if self._receiver.away and not self._tasks:
+            due.append(self._receiver.next_try)
+        elif not self._receiver.away:
             due += [lane.next_try for lane in self._window.lanes.values() if lane.next_try > now and not lane.busy]
         wait_ms = max(0, min([_LONGEST_WAIT_MS, *(at - now for at in due)]))
         try:
@@ -192,32 +192,19 @@ class Courier:
         if self._barrier and self._window.is_open(self._barrier):
             return False
         self._barrier = 0
-        if self._away:
+        if self._receiver.away:
             # no more than one needs to try whether it is back
             return self._window.idle and not any(lane.parked for lane in self._window.lanes.values())
         return self._window.has_room
 
     async def _look_at(self, entry: JournalEntry) -> None:
-        wanted = self._judge(entry, None)
+        wanted = is_wanted(self.webhook, entry, None)
         if wanted is None:
-            wanted = self._judge(entry, await self._shared.facts.of(entry.session_id))
+            wanted = is_wanted(self.webhook, entry, await self._shared.facts.of(entry.session_id))
         if wanted:
             self._take(entry)
         else:
             self._window.pass_over(entry.number)
-
-    def _judge(self, entry: JournalEntry, facts: Session | None) -> bool | None:
-        """None: the session's metadata must be asked for first."""
-        if entry.type == GAP:
-            return True
-        webhook = self.webhook
-        if not webhook.wants(entry.type, entry.session_id):
-            return False
-        if not webhook.metadata:
-            return True
-        if not entry.session_id:
-            return False
-        return None if facts is None else webhook.wants_session_like(facts["metadata"])
 
     def _take(self, entry: JournalEntry) -> None:
         lane = self._window.take(entry)
@@ -237,14 +224,10 @@ class Courier:
         self._take(restarted_entry(known, at=self._now()))
 
     # who is next --------------------------------------------------------------------------------------------------
-    @property
-    def _away(self) -> bool:
-        return self._failures >= retrying.AWAY_AFTER
-
     def _call(self, lane: Lane) -> None:
         """Into the line of those that may be served, if there is something to deliver and its time has come."""
         waits = lane.parked and not lane.stored and not lane.unsettled
-        due = self._away or not retrying.still_waits(lane.next_try, self._now())
+        due = self._receiver.away or not retrying.still_waits(lane.next_try, self._now())
         if not lane.busy and due and (lane.head or waits) and not lane.called:
             lane.called = True
             self._ready.append(lane)
@@ -262,9 +245,9 @@ class Courier:
         self._send_out()
 
     def _send_out(self) -> None:
-        if self._away and retrying.still_waits(self._next_try, self._now()):
+        if self._receiver.rests(self._now()):
             return
-        most = 1 if self._away else self._shared.at_once
+        most = 1 if self._receiver.away else self._shared.at_once
         while self._ready and len(self._tasks) < most and not self._stopping:
             task = asyncio.create_task(self._serve(self._next_called()))
             self._tasks.add(task)
@@ -286,7 +269,10 @@ class Courier:
             finally:
                 lane.busy = False
             self._call(lane)
-            lane = self._next_called() if self._ready and not self._stopping and not self._away else None
+            lane = self._next_called() if self._may_go_on() else None
+
+    def _may_go_on(self) -> bool:
+        return bool(self._ready) and not self._stopping and not self._receiver.away
 
     async def _serve_lane(self, lane: Lane) -> None:
         for _ in range(_TURN):
@@ -364,37 +350,34 @@ class Courier:
             fields["lastNumber"] = str(entry.number)
 
     def _succeeded(self) -> None:
-        self._last_success = self._now()
-        if self._failures:
-            if self._away:
-                log.info("webhook_recovered", webhook_id=self.webhook.webhook_id)
-                for lane in self._window.lanes.values():
-                    lane.next_try = 0
-            self._failures = self._since = self._next_try = 0
+        receiver, window = self._receiver, self._window
+        if receiver.away:
+            log.info("webhook_recovered", webhook_id=self.webhook.webhook_id)
+            for lane in window.lanes.values():
+                lane.next_try = 0
+        if receiver.failures:
             self._wake.set()
-        if self._told is not False:
-            self._told = False
-            self._window.progress.tell = "recovered"
+        if receiver.succeeded(self._now()):
+            window.progress.tell = "recovered"
         self._mark_dirty()
-        if not self._following and self._window.runs_low:
+        if not self._following and window.runs_low:
             self._wake.set()
 
     def _failed(self, lane: Lane, error: str) -> None:
-        now, window = self._now(), self._window
-        self._since = self._since or now
-        # else it was on its way when another found the same
-        if not (self._away and retrying.still_waits(self._next_try, now)):
-            self._failures += 1
-            pause_ms = retrying.receiver_pause_ms(self._failures, self._chance())
-            self._next_try = now + pause_ms if self._away else 0
-        if self._away:
+        now, window, receiver = self._now(), self._window, self._receiver
+        receiver.failed(now, chance=self._chance)
+        if receiver.away:
             # whatever it is sent, it fails: nothing is said about this event
             window.progress.failed += 1
-            self._tell_failing(now, error)
+            if receiver.worth_telling(now):
+                window.progress.tell = "failing"
+                log.warning(
+                    "webhook_failing", webhook_id=self.webhook.webhook_id, error=error, failures=receiver.failures
+                )
         else:
             window.failed(lane, error, now_ms=now, chance=self._chance())
             # aside only while the receiver takes others: one that is away would fill the store with what waits
-            if lane.failures >= retrying.PARK_AFTER and not lane.parked and self._last_success > lane.since:
+            if lane.failures >= retrying.PARK_AFTER and not lane.parked and receiver.last_success > lane.since:
                 window.park(lane)
                 self._settle_soon()
         self._give_up(lane, error, now)
@@ -403,30 +386,10 @@ class Courier:
         self._mark_dirty()
         self._wake.set()
 
-    def _tell_failing(self, now: int, error: str) -> None:
-        if self._told is not True and now - self._since >= retrying.TELL_AFTER_MS:
-            self._told = True
-            self._window.progress.tell = "failing"
-            log.warning("webhook_failing", webhook_id=self.webhook.webhook_id, error=error, failures=self._failures)
-
     def _give_up(self, failed: Lane, error: str, now: int) -> None:
-        """What was tried for days becomes a dead letter; when the receiver is away, everything that is as old."""
-        lanes = list(self._window.lanes.values()) if self._away else [failed]
-        buried = 0
-        for lane in lanes:
-            if lane.busy and lane is not failed:
-                continue
-            since = max(lane.since, self._since if self._away else 0) or now
-            waiting = list(lane.stored if lane.parked else lane.queue)
-            # while it takes others, what stands behind the refused one has not been tried yet
-            for entry in waiting if self._away else waiting[:1]:
-                over = retrying.is_over(
-                    noted_at=entry.at, failing_since=since, now_ms=now, retry_ms=self._shared.retry_ms
-                )
-                if over:
-                    tries = max(lane.failures, self._failures)
-                    self._window.bury(lane, entry, reason=lane.error or error, tries=tries, now_ms=now)
-                    buried += 1
+        buried = bury_what_is_over(
+            self._window, failed, receiver=self._receiver, error=error, now_ms=now, retry_ms=self._shared.retry_ms
+        )
         if buried:
             failed.next_try = 0
             log.warning("webhook_dead_letters", webhook_id=self.webhook.webhook_id, events=buried, error=error)
@@ -453,9 +416,7 @@ class Courier:
             window.read_to = max(window.read_to, self._shared.live.position)
         self._dirty = self._urgent = False
         self._settled_at = self._now()
-        window.progress.fields.update(
-            failures=str(self._failures), failingSince=str(self._since), nextTry=str(self._next_try)
-        )
+        window.progress.fields.update(self._receiver.fields())
         taken, cursor = window.hand_over(), window.settle_point()
         try:
             sizes = await self._shared.store.webhooks.settle(
