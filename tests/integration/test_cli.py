@@ -263,6 +263,7 @@ def test_every_command_has_help_and_json(words: list[str]) -> None:
     assert result.exit_code == 0
     assert f"Usage: wa-orchestrator {' '.join(words)}" in result.stdout
     assert "--json" in result.stdout
+    assert "<bool>" not in result.stdout, "a flag takes no value"
 
 
 # sessions ---------------------------------------------------------------------------------------------------------

@@ -38,7 +38,17 @@ class _Command:
             found = alone
         loaded = typer.main.get_command(found)
         loaded.name = self.name
+        _hide_type_of_flags(loaded)
         return loaded
+
+
+def _hide_type_of_flags(command: Any) -> None:
+    """`--json <bool>` in the help looks as if a value had to follow."""
+    for option in (*command.params, command.get_help_option(typer.Context(command))):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for below in getattr(command, "commands", {}).values():
+        _hide_type_of_flags(below)
 
 
 # To add a command: write its module, add its line here.
@@ -93,6 +103,7 @@ class _TopCommand(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *given: Any, **named: Any) -> NoReturn:
         words = list(sys.argv[1:] if args is None else args)
         named["standalone_mode"] = False  # errors come to us
+        _hide_type_of_flags(self)
         try:
             code = super().main(words, *given, **named)
         except (CliError, OrchestratorError, SettingsError, typer.TyperException, typer.Abort) as error:

@@ -25,8 +25,6 @@ app = typer.Typer(
     help="Create, look at, scan, restart and delete sessions.",
     epilog="Example: wa-orchestrator sessions create --phone 972501234567 --qr",
 )
-app.command(epilog="Example: wa-orchestrator sessions export worker_1 worker_1.zip")(moving.export)
-app.command("import", epilog="Example: wa-orchestrator sessions import worker_1.zip")(moving.import_)
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session, for example worker_1.")]
 SessionIds = Annotated[list[str], typer.Argument(metavar="ID", help="One session or several.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)]
@@ -197,6 +195,11 @@ def delete(
         return api.call("DELETE", f"/api/sessions/{segment(session_id)}", query=query).data
 
     _for_each(ctx, session_ids, act)
+
+
+# last, so that the help lists them last
+app.command(epilog="Example: wa-orchestrator sessions export worker_1 worker_1.zip")(moving.export)
+app.command("import", epilog="Example: wa-orchestrator sessions import worker_1.zip")(moving.import_)
 
 
 def _ask(question: str) -> None:
