@@ -56,5 +56,6 @@ async def test_events_by_command(plane: ControlPlane) -> None:
     assert len(lines) == 3
     assert "proxy.added" in lines[0]
     shown = [json.loads(line) for line in (await run(plane, "--json", "events", "--after", str(last - 2))).splitlines()]
-    assert [event["number"] for event in shown] == [last - 1, last]
+    # the server goes on living: more may have happened since
+    assert [event["number"] for event in shown][:2] == [last - 1, last]
     await run(plane, "events", "--types", "nothing", status=1)

@@ -34,7 +34,7 @@ else
 end
 
 -- Day limit, where the sender is known. What waits already is ahead of this one.
-local snapshot = {pending = 0, stuck = stuck}
+local snapshot = {pending = 0, stuck = stuck or nil}  -- absent in the usual case: it is part of every answer
 if lane ~= '' then
   local names = {'nextDue', 'minDelay', 'maxDelay', 'opensAt', 'closesAt', 'daily', 'dayCount', 'dayEndsAt', 'nextOpensAt',
     'perMinute', 'blockedUntil', 'slow'}
