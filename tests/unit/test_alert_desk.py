@@ -223,6 +223,15 @@ def test_lanes_backups_and_webhooks_are_told() -> None:
     assert seen(watch.tick(30)) == [("resolved", "lane_slowed", 1)]
 
 
+def test_a_new_exit_address_is_told_and_nothing_but_addresses_passes() -> None:
+    watch = Watch()
+    watch.hear(0, "proxy.exit_ip_changed", proxy="px_0123456789ab", was="203.0.113.7", now="user:pass@proxy.example")
+    (notice,) = watch.tick(30)
+    assert (notice.kind, notice.subjects, notice.facts) == (
+        "exit_ip_changed", ["proxy:px_0123456789ab"], {"was": "203.0.113.7"}
+    )  # fmt: skip
+
+
 def test_a_thousand_sessions_are_handled_quickly() -> None:
     desk = Desk({}, PATIENCE)
     began = time.perf_counter()

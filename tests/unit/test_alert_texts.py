@@ -77,6 +77,8 @@ def test_the_loss_of_a_proxy_reads_well() -> None:
          "To use it again: start it and scan a new code."),
         (notice("low_stock", "stock:freeSlots", count=1), "📉 Running low: free proxy slots: 0 left"),
         (notice("proxy_bad", f"proxy:{PROXY}", state="resolved"), f"✅ Proxy {PROXY} works again\nAfter 10 min"),
+        (notice("exit_ip_changed", f"proxy:{PROXY}", state="told", was="203.0.113.7", now="203.0.113.8"),
+         f"📍 Proxy {PROXY} leaves from another address than before\nIt was 203.0.113.7, now it is 203.0.113.8.\nAsk"),
         (notice("unhealthy", "session:a", "session:b", state="told", times=4, again=1),
          "🩺 2 sessions did not answer; their workers were restarted\nIt happened 4 more times; all is well now\na, b"),
         (notice("proxy_bad", f"proxy:{PROXY}", proxy=PROXY, moved=0, waiting=0, back=0, why="timeout"),

@@ -33,6 +33,7 @@ KINDS: dict[str, Kind] = {
         Kind(name="crash_loop", severity="critical", icon="💥", rank=5),
         Kind(name="failed", severity="critical", icon="❌", rank=5),
         Kind(name="proxy_bad", severity="warning", icon="🔥"),
+        Kind(name="exit_ip_changed", severity="warning", icon="📍"),
         Kind(name="low_stock", severity="warning", icon="📉", patient=True, steady=True),
         Kind(name="lane_blocked", severity="critical", icon="⛔"),
         Kind(name="lane_slowed", severity="warning", icon="🐢"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, Literal
 
 from wa_orchestrator.errors import by_code
@@ -124,6 +125,14 @@ def _about_proxy(act: Act) -> Callable[[JournalEntry], Signal | None]:
     return rule
 
 
+def _exit_address(entry: JournalEntry) -> Signal | None:
+    proxy = _proxy(entry.data, "proxy")
+    if not proxy:
+        return None
+    facts: dict[str, Fact] = {name: found for name in ("was", "now") if (found := _address(entry.data, name))}
+    return Signal(act="tell", subject=f"proxy:{proxy}", kind="exit_ip_changed", facts=facts)
+
+
 def _stock(act: Act) -> Callable[[JournalEntry], Signal | None]:
     def rule(entry: JournalEntry) -> Signal | None:
         stock = entry.data.get("stock")
@@ -185,6 +194,7 @@ _RULES: dict[str, Callable[[JournalEntry], Signal | None]] = {
     "proxy.bad": _about_proxy("raise"),
     "proxy.recovered": _about_proxy("clear"),
     "proxy.removed": _about_proxy("gone"),
+    "proxy.exit_ip_changed": _exit_address,
     "inventory.low": _stock("raise"),
     "inventory.enough": _stock("clear"),
     "lane.blocked": _lane("tell", "lane_blocked"),
@@ -212,6 +222,13 @@ def _reason(data: Mapping[str, Any]) -> str:
 def _proxy(data: Mapping[str, Any], name: str) -> str:
     text = data.get(name)
     return text if isinstance(text, str) and _PROXY.fullmatch(text) else ""
+
+
+def _address(data: Mapping[str, Any], name: str) -> str:
+    try:
+        return str(ip_address(str(data.get(name))))
+    except ValueError:
+        return ""
 
 
 def _number(data: Mapping[str, Any], name: str) -> int | None:

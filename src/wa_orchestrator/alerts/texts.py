@@ -93,6 +93,8 @@ class Texts:
             found.append(self.say("line.until", time=self._time(int(facts["until"]))))
         if notice.kind == "lane_flood" and facts.get("messages"):
             found.append(self.say("line.messages", n=facts["messages"]))
+        if notice.kind == "exit_ip_changed" and notice.count == 1 and facts.get("was") and facts.get("now"):
+            found.append(self.say("line.exit_address", was=facts["was"], now=facts["now"]))
         if notice.kind == "low_stock" and "threshold" in facts:
             found.append(self.say("line.threshold", n=facts["threshold"]))
         if notice.kind in {"backup_done", "restore_done"} and "sessions" in facts:
@@ -120,7 +122,7 @@ class Texts:
             return ""
         if notice.state == "resolved" and notice.count == 1:
             return ""
-        if not sessions and notice.kind == "proxy_bad" and notice.count > 1:
+        if not sessions and notice.kind in {"proxy_bad", "exit_ip_changed"} and notice.count > 1:
             sessions = notice.subjects
         shown = [self._name(notice, subject) for subject in sessions[:_NAMES_SHOWN]]
         if not shown:
