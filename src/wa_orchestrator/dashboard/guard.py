@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from wa_orchestrator.dashboard.people import People, Person
 from wa_orchestrator.dashboard.rendering import Rendering, page_headers
 from wa_orchestrator.errors import OrchestratorError, Unauthorized, Unavailable
 from wa_orchestrator.http.asgi import header_map
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import keep_caller
 from wa_orchestrator.model.caller import Caller
 
@@ -24,7 +25,7 @@ class GuardedPages:
     """Registers pages, parts of pages and actions; none of them can be reached without a sign-in."""
 
     def __init__(self, people: People, rendering: Rendering) -> None:
-        self.router = APIRouter(include_in_schema=False)
+        self.router = Routes(include_in_schema=False)
         self._people = people
         self._rendering = rendering
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from wa_orchestrator.dashboard import access_pages, pages
@@ -20,12 +19,13 @@ from wa_orchestrator.dashboard.scanning import ScanLinks
 from wa_orchestrator.dashboard.sign_in_pages import sign_in_router
 from wa_orchestrator.dashboard.webhook_pages import add_webhook_pages
 from wa_orchestrator.errors import NotFound
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.rooms import Rooms
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
 
 
-def dashboard_pages(rooms: Rooms, people: People) -> APIRouter:
+def dashboard_pages(rooms: Rooms, people: People) -> list[Routes]:
     rendering = Rendering(settings=rooms.settings)
     knowing, links = Knowing(rooms), ScanLinks(rooms)
     guarded = GuardedPages(people, rendering)
@@ -42,12 +42,12 @@ def dashboard_pages(rooms: Rooms, people: People) -> APIRouter:
     add_backup_pages(guarded, rooms)
     add_webhook_pages(guarded, rooms)
     add_inbox_pages(guarded, rooms, knowing)
-    router = APIRouter(include_in_schema=False)
-    router.include_router(sign_in_router(people, rendering, rooms.settings))
-    router.include_router(guarded.router)
-    router.include_router(scan_link_router(rooms, links, rendering))
-    router.include_router(_assets())
-    return router
+    return [
+        sign_in_router(people, rendering, rooms.settings),
+        guarded.router,
+        scan_link_router(rooms, links, rendering),
+        _assets(),
+    ]
 
 
 @cache
@@ -60,8 +60,8 @@ def _files() -> dict[str, tuple[bytes, str]]:
     }
 
 
-def _assets() -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+def _assets() -> Routes:
+    router = Routes(include_in_schema=False)
 
     @router.get("/assets/{version}/{path:path}")
     async def asset(version: str, path: str) -> Response:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
 from wa_orchestrator.dashboard.rendering import Rendering
 from wa_orchestrator.dashboard.scanning import ScanLinks, scan_state, step_of
 from wa_orchestrator.errors import NotFound, QrNotReady, TooManyRequests
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.qr_image import qr_svg
 from wa_orchestrator.http.session_orders import ask_for_pairing_code
 from wa_orchestrator.http.views import PairingBody, PairingView
 from wa_orchestrator.rooms import Rooms
 
 
-def scan_link_router(rooms: Rooms, links: ScanLinks, rendering: Rendering) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+def scan_link_router(rooms: Rooms, links: ScanLinks, rendering: Rendering) -> Routes:
+    router = Routes(include_in_schema=False)
 
     @router.get("/scan/{token}")
     async def show(request: Request, token: str) -> Response:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from wa_orchestrator.dashboard.people import COOKIE, People, audit_name
 from wa_orchestrator.dashboard.rendering import Rendering, page_headers
 from wa_orchestrator.errors import CsrfFailed, TooManySignIns, Unauthorized
 from wa_orchestrator.http.asgi import header_map
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import keep_caller
 from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.settings import Settings
 
 
-def sign_in_router(people: People, rendering: Rendering, settings: Settings) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+def sign_in_router(people: People, rendering: Rendering, settings: Settings) -> Routes:
+    router = Routes(include_in_schema=False)
 
     @router.get("/sign-in")
     async def show(request: Request) -> Response:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from wa_orchestrator.clock import iso
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.views import View
 from wa_orchestrator.rooms import Rooms
 
@@ -43,8 +44,8 @@ class TestedView(View):
     sent: bool
 
 
-def alerts_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["alerts"])
+def alerts_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["alerts"])
 
     def shown(found: Any) -> AlertView:
         return AlertView(**found.view())

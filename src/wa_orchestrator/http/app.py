@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
@@ -48,6 +48,7 @@ from wa_orchestrator.http.auth import Door, requires_right
 from wa_orchestrator.http.docs import add_docs
 from wa_orchestrator.http.forwarded import Forwarded
 from wa_orchestrator.http.gate import Gate
+from wa_orchestrator.http.late_routes import Api, Placed, Routes
 from wa_orchestrator.http.unexpected import told_to_caller
 from wa_orchestrator.http.views import ErrorAnswer
 from wa_orchestrator.rooms import GatewayRooms, Rooms
@@ -85,16 +86,18 @@ def build_app(rooms: Rooms, *, accepts: bool = True) -> App:
         (audit.audit_router(rooms), "/api/v1", "/api"),
         (alerts.alerts_router(rooms), "/api/v1", "/api"),
         (inventory.inventory_router(rooms), "/api/v1", "/api"),
-        (upload.upload_router(rooms), "", "/api/v1"),
-        (upload.upload_router(rooms, in_schema=False), "/api", ""),
+        (upload.upload_router(rooms), "", "/api/v1", "/api"),
         (suppression.suppression_router(rooms), "/api/v1", "/api"),
         (recipients.recipients_router(rooms), "/api/v1", "/api"),
         *([] if accepts else [(_send_elsewhere(), "/api/v1", "/api")]),
         *waha_routers(rooms, accepts=accepts),
     )
     api.include_router(live.websocket_router(rooms, door))
-    api.include_router(dashboard_pages(rooms, people))
-    _describe_plain_routes(api, worker_routes.openapi_paths(), _send_paths() if accepts else {})
+    for pages in dashboard_pages(rooms, people):
+        api.place(pages, "")
+    api.describe(worker_routes.openapi_paths())
+    if accepts:
+        api.describe(_send_paths())
     audited = Forwarded(AuditTrail(api, rooms.store))
     front: App = worker_routes.WorkerRoutes(
         audited, intake=rooms.intake, claims=rooms.claims, outcomes=rooms.outcomes, media=rooms.media,
@@ -112,13 +115,13 @@ def build_gateway_app(rooms: GatewayRooms) -> App:
     async def front_door() -> RedirectResponse:
         return RedirectResponse("/docs")
 
-    _describe_plain_routes(api, _send_paths())
+    api.describe(_send_paths())
     return _behind_gate(Forwarded(AuditTrail(api, rooms.store)), rooms, door, accepts=True)
 
 
-def _send_elsewhere() -> APIRouter:
+def _send_elsewhere() -> Routes:
     """In place of the gateway where it does not run: says so, instead of a bare 404."""
-    router = APIRouter(include_in_schema=False)
+    router = Routes(include_in_schema=False)
 
     @router.post("/send")
     @router.post("/send/bulk")
@@ -128,27 +131,15 @@ def _send_elsewhere() -> APIRouter:
     return router
 
 
-def _framework(rooms: GatewayRooms, door: Door, *routers: tuple[APIRouter, str, str]) -> FastAPI:
-    """Guarded routers (each with its two prefixes), health, documents, errors."""
-    api = FastAPI(
-        title="WhatsApp Orchestrator",
-        version=__version__,
-        description=_DESCRIPTION,
-        responses=_ERRORS,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,  # served behind the door, see docs.py
-    )
+def _framework(rooms: GatewayRooms, door: Door, *placed: Placed) -> Api:
+    """Guarded routes (each with its prefixes), health, documents, errors."""
+    api = Api(title="WhatsApp Orchestrator", version=__version__, description=_DESCRIPTION, answers=_ERRORS)
     guard = requires_right(door)
-    guarded = APIRouter(dependencies=[Depends(guard)])
-    for router, prefix, other in routers:
-        guarded.include_router(router, prefix=prefix)
-        # both forms are served; the document shows one
-        if other:
-            guarded.include_router(router, prefix=other, include_in_schema=False)
-    guarded.include_router(waha_health_router(rooms))
-    api.include_router(guarded)
-    api.include_router(system.system_router(rooms, guard))
+    guards = [Depends(guard)]
+    for routes, *prefixes in placed:
+        api.place(routes, *prefixes, guards=guards)
+    api.place(waha_health_router(rooms), "", guards=guards)
+    api.place(system.system_router(rooms, guard), "")
 
     add_docs(api, door)
     _handle_errors(api)
@@ -228,16 +219,3 @@ def _explained(error: RequestValidationError) -> OrchestratorError:
 
 def _send_paths() -> dict[str, object]:
     return send_routes.openapi_paths(worker_routes.error_answers(), worker_routes.schema_of)
-
-
-def _describe_plain_routes(api: FastAPI, *paths: dict[str, object]) -> None:
-    """The document also shows what is served in front of the framework."""
-    original = api.openapi
-
-    def with_plain_routes() -> dict[str, Any]:
-        document = original()
-        for more in paths:
-            document["paths"].update(more)
-        return document
-
-    api.openapi = with_plain_routes  # type: ignore[method-assign]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.rooms import Rooms
 from wa_orchestrator.store.audit import AuditLine
 
@@ -14,8 +15,8 @@ _MOST_SCANNED = 20_000
 _PLACE = r"^([0-9]{1,15}-[0-9]{1,10})?$"
 
 
-def audit_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["keys"])
+def audit_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["keys"])
 
     @router.get("/audit", summary="Who changed what, newest first")
     async def audit(

@@ -97,7 +97,6 @@ def requires_right(door: Door) -> Callable[..., Awaitable[None]]:
 
 
 def template_of(scope: Scope) -> str:
-    """`/api/v1/sessions/{session_id}`: the path as it was registered; a route itself knows its own part only."""
-    own: str = scope["route"].path
-    parts = scope["path"].split("/")
-    return "/".join(parts[: len(parts) - own.count("/")]) + own
+    """`/api/v1/sessions/{session_id}`: the path as it was registered."""
+    path: str = scope["route"].path
+    return path

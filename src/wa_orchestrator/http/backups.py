@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Request
+from fastapi import Body, Request
 from fastapi.responses import FileResponse
 from pydantic import Field, StringConstraints
 
 from wa_orchestrator.backups.room import BackupRoom
 from wa_orchestrator.backups.uploading import save_upload
 from wa_orchestrator.http import views
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.sessions import proxy_in
 from wa_orchestrator.model.session import checked_session_id
 from wa_orchestrator.rooms import Rooms
@@ -38,8 +39,8 @@ class ImportBody(VerifyBody):
     )
 
 
-def backups_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["backups"])
+def backups_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["backups"])
     room = rooms.backups
 
     @router.post("/backups/create", status_code=202, summary="Make a backup of all sessions")

@@ -6,8 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from fastapi import APIRouter
-
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.http.sessions import SessionLook
 from wa_orchestrator.model.proxy import ProxyStatus
@@ -15,8 +14,8 @@ from wa_orchestrator.model.session import Wanted
 from wa_orchestrator.rooms import Rooms
 
 
-def dashboard_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["dashboard"])
+def dashboard_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["dashboard"])
     store = rooms.store
     slots = rooms.settings.max_sessions_per_proxy
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
@@ -15,12 +15,13 @@ from swagger_ui_bundle import swagger_ui_path  # type: ignore[import-untyped]
 
 from wa_orchestrator.errors import Unauthorized
 from wa_orchestrator.http.auth import Door
+from wa_orchestrator.http.late_routes import Api, Routes
 
 _ASSETS = "/docs-assets"
 
 
-def add_docs(api: FastAPI, door: Door) -> None:
-    router = APIRouter(include_in_schema=False)
+def add_docs(api: Api, door: Door) -> None:
+    router = Routes(include_in_schema=False)
 
     @router.get("/docs")
     async def docs(request: Request) -> Response:
@@ -44,5 +45,5 @@ def add_docs(api: FastAPI, door: Door) -> None:
         await door.let_in(request.scope, template="/openapi.json")
         return JSONResponse(api.openapi())
 
-    api.include_router(router)
+    api.place(router, "")
     api.mount(_ASSETS, StaticFiles(directory=swagger_ui_path), name="docs-assets")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import Response
 from pydantic import Field
 
 from wa_orchestrator.errors import InvalidBody
 from wa_orchestrator.events.catalogue import EVENT_TYPES
 from wa_orchestrator.events.events_page import EventQuestion, read_page
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.http.views import EventView, View
 from wa_orchestrator.rooms import Rooms
@@ -53,8 +54,8 @@ def asked_types(text: str) -> tuple[str, ...]:
     return found
 
 
-def events_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["events"])
+def events_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["events"])
 
     @router.get("/events", response_model=EventsView, response_model_exclude_none=True,
                 summary="The journal after a number")  # fmt: skip

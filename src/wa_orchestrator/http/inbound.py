@@ -5,10 +5,11 @@ from __future__ import annotations
 import mimetypes
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import FileResponse
 
 from wa_orchestrator.errors import InboundMediaNotFound, MediaLost, MediaPending, SessionNotFound
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.inbound.conversations import Conversations
 from wa_orchestrator.rooms import Rooms
 
@@ -26,8 +27,8 @@ _HEADERS = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 _FILE = {200: {"description": "The file", "content": {_BYTES: {"schema": {"type": "string", "format": "binary"}}}}}
 
 
-def inbound_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["inbox"])
+def inbound_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["inbox"])
     inbox = Conversations(rooms.store, kept=rooms.settings.inbox_keep_days > 0)
 
     @router.get("/sessions/{session_id}/conversations", summary="Conversations of a session, newest first")

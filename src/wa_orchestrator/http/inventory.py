@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from wa_orchestrator.clock import iso
 from wa_orchestrator.errors import ProfileNotFound
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.views import View
 from wa_orchestrator.model.phone import checked_phone
 from wa_orchestrator.rooms import Rooms
@@ -37,8 +36,8 @@ class RemovedProfileView(View):
     removed: bool
 
 
-def inventory_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["inventory"])
+def inventory_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["inventory"])
 
     @router.get("/inventory", summary="What is in stock, and what runs low")
     async def inventory() -> InventoryView:

@@ -6,7 +6,7 @@ import re
 import secrets
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -14,6 +14,7 @@ from wa_orchestrator.clock import iso
 from wa_orchestrator.errors import InvalidBody
 from wa_orchestrator.http.audit_trail import name_subject
 from wa_orchestrator.http.key_ring import KeyRing, digest_of
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.model.caller import Right
 from wa_orchestrator.model.limits import read_instant
@@ -75,8 +76,8 @@ class ChangedKeyBody(_Body):
     note: Note = None
 
 
-def keys_router(rooms: Rooms, ring: KeyRing) -> APIRouter:
-    router = APIRouter(tags=["keys"])
+def keys_router(rooms: Rooms, ring: KeyRing) -> Routes:
+    router = Routes(tags=["keys"])
     store = rooms.store.api_keys
 
     @router.get("/keys", summary="List API keys; never the keys themselves")

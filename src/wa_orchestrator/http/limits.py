@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body
+from fastapi import Body
 
 from wa_orchestrator.clock import iso
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.sessions import SessionLook
 from wa_orchestrator.model.limits import PRESETS, limits_view, override_view, read_override
 from wa_orchestrator.rooms import Rooms
@@ -16,8 +17,8 @@ _EXAMPLE = {"daily": 200, "perMinute": 10, "minDelayMs": 3000, "maxDelayMs": 600
 LimitsBody = Annotated[dict[str, Any], Body(examples=[_EXAMPLE])]
 
 
-def limits_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["pacing"])
+def limits_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["pacing"])
     look = SessionLook(rooms)
 
     async def shown(session_id: str) -> dict[str, Any]:

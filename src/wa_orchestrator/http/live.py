@@ -14,6 +14,7 @@ from fastapi.responses import StreamingResponse
 from wa_orchestrator.errors import Forbidden, OrchestratorError
 from wa_orchestrator.http.asgi import header_map
 from wa_orchestrator.http.auth import Door, Welcome, given_key
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere, check_named_sessions, check_right, needs_of
 from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.rooms import Rooms
@@ -23,8 +24,8 @@ _POLICY_VIOLATION = 1008
 _FELL_BEHIND = 1013
 
 
-def sse_router(rooms: Rooms, door: Door) -> APIRouter:
-    router = APIRouter(tags=["events"])
+def sse_router(rooms: Rooms, door: Door) -> Routes:
+    router = Routes(tags=["events"])
 
     @router.get("/events/stream", response_class=StreamingResponse, summary="Live events (SSE)")
     async def stream(

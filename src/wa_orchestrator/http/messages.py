@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from wa_orchestrator.errors import MessageNotFound
 from wa_orchestrator.gateway.asking import story_of
 from wa_orchestrator.gateway.story import message_view
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.rooms import GatewayRooms
@@ -18,8 +19,8 @@ _MOST_SCANNED = 20_000
 _FILE = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 
 
-def messages_router(rooms: GatewayRooms) -> APIRouter:
-    router = APIRouter(tags=["messages"])
+def messages_router(rooms: GatewayRooms) -> Routes:
+    router = Routes(tags=["messages"])
     store = rooms.store
 
     @router.get("/messages", summary="List messages, newest first")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import Body, Request, Response
 
 from wa_orchestrator.errors import BadRequest, ProxyNotFound
 from wa_orchestrator.http import views
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.sessions import proxy_in
 from wa_orchestrator.proxies.loading import parse_lines
 from wa_orchestrator.rooms import Rooms
@@ -15,8 +16,8 @@ from wa_orchestrator.rooms import Rooms
 _LINES = {"requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
-def proxies_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["proxies"])
+def proxies_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["proxies"])
     slots = rooms.settings.max_sessions_per_proxy
 
     async def known(proxy_id: str) -> views.ProxyView:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from wa_orchestrator.clock import iso
 from wa_orchestrator.errors import InvalidBody
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.http.suppression import read_recipient
 from wa_orchestrator.model.limits import read_instant
@@ -25,8 +25,8 @@ class ConsentBody(BaseModel):
     note: str = Field(default="", max_length=500)
 
 
-def recipients_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["responsible sending"])
+def recipients_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["responsible sending"])
 
     @router.get("/recipients/{phone}", summary="What may be sent to a number, and why not")
     async def get(phone: str) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from wa_orchestrator.errors import AlreadyConnected, Conflict, SessionNotRunning
 from wa_orchestrator.http import views
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.sessions import SessionLook
 from wa_orchestrator.model.phone import checked_phone
 from wa_orchestrator.model.session import Session, Status, Wanted, checked_session_id
@@ -15,8 +14,8 @@ from wa_orchestrator.rooms import Rooms
 _COMMAND_TIMEOUT_S = 25.0
 
 
-def session_orders_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["sessions"])
+def session_orders_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["sessions"])
     look = SessionLook(rooms)
 
     @router.post("/sessions/{session_id}/pairing-code", summary="Link with an 8-character code instead of the QR")

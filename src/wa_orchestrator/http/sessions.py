@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Query, Response
+from fastapi import Body, Query, Response
 
 from wa_orchestrator.clock import iso
 from wa_orchestrator.errors import (
@@ -17,6 +17,7 @@ from wa_orchestrator.errors import (
     SessionNotRunning,
 )
 from wa_orchestrator.http import views
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.qr_image import qr_data_url, qr_png, qr_svg
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.model.phone import checked_phone
@@ -58,8 +59,8 @@ class SessionLook:
         return views.session_view(session, proxy, trust, since, today)
 
 
-def sessions_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["sessions"])
+def sessions_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["sessions"])
     store = rooms.store
 
     look = SessionLook(rooms)

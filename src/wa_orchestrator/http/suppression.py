@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from wa_orchestrator.errors import InvalidBody, InvalidRecipient, NotSuppressed, OrchestratorError
 from wa_orchestrator.gateway.recipient import recipient_jid, recipient_key
 from wa_orchestrator.http.audit_trail import name_subject
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.model.caller import Right
 from wa_orchestrator.rooms import Rooms
@@ -33,8 +34,8 @@ class SuppressBody(BaseModel):
     note: str = Field(default="", max_length=200)
 
 
-def suppression_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["responsible sending"])
+def suppression_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["responsible sending"])
     store = rooms.store.suppression
 
     async def add(phone: str, *, reason: str, source: Source, by: str, note: str = "") -> tuple[bool, int]:

@@ -7,12 +7,13 @@ import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
 from wa_orchestrator import __version__
 from wa_orchestrator.errors import StoreUnavailable, Unauthorized
 from wa_orchestrator.http.asgi import header_map
 from wa_orchestrator.http.auth import given_key
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.metrics.exposition import CONTENT_TYPE, Exposition
 from wa_orchestrator.rooms import GatewayRooms
 from wa_orchestrator.settings import Settings
@@ -59,8 +60,8 @@ def _same(given: str, secret: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
 
 
-def system_router(rooms: GatewayRooms, guard: Guard) -> APIRouter:
-    router = APIRouter(tags=["system"])
+def system_router(rooms: GatewayRooms, guard: Guard) -> Routes:
+    router = Routes(tags=["system"])
 
     @router.get("/health", summary="Is the server alive, and how are its parts?")
     async def its_health() -> dict[str, Any]:

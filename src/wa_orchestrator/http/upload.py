@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from wa_orchestrator.errors import BadRequest
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.views import LineErrorView, View
 from wa_orchestrator.inventory.profiles import parse_profiles
 from wa_orchestrator.proxies.loading import parse_lines
@@ -29,8 +30,8 @@ class UploadView(View):
     errors: list[LineErrorView]
 
 
-def upload_router(rooms: Rooms, *, in_schema: bool = True) -> APIRouter:
-    router = APIRouter(tags=["inventory"], include_in_schema=in_schema)
+def upload_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["inventory"])
 
     @router.post("/upload/proxies", openapi_extra=_LINES, summary="Add proxies, one per line")
     async def proxies(request: Request) -> UploadView:

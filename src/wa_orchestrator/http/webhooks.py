@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field, StringConstraints
 
 from wa_orchestrator.clock import iso
 from wa_orchestrator.errors import Forbidden, InvalidBody
 from wa_orchestrator.events.targets import has_credentials, shown_url
 from wa_orchestrator.events.webhooks import new_id, new_secret
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.http.views import Body, EventView, ShortText, View
 from wa_orchestrator.model.caller import Caller
@@ -186,8 +187,8 @@ def letter_view(letter: Letter) -> DeadLetterView:
     )  # fmt: skip
 
 
-def webhooks_router(rooms: Rooms) -> APIRouter:
-    router = APIRouter(tags=["webhooks"])
+def webhooks_router(rooms: Rooms) -> Routes:
+    router = Routes(tags=["webhooks"])
     store, webhooks = rooms.store, rooms.webhooks
 
     async def shown(webhook: Webhook) -> WebhookView:

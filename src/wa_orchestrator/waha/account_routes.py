@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import Header, Query, Response
 
 from wa_orchestrator.errors import (
     AlreadyConnected,
@@ -16,6 +16,7 @@ from wa_orchestrator.errors import (
     SessionNotRunning,
 )
 from wa_orchestrator.gateway.recipient import recipient_jid
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.qr_image import qr_png
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.http.session_orders import ask_for_pairing_code
@@ -47,9 +48,9 @@ async def ask(rooms: Rooms, look: SessionLook, session_id: str, command: str, ar
     return result
 
 
-def waha_account_routes(rooms: Rooms) -> APIRouter:
+def waha_account_routes(rooms: Rooms) -> Routes:
     """Our own API has no such addresses: served under /api as well."""
-    router = APIRouter(tags=["waha"])
+    router = Routes(tags=["waha"])
     look = SessionLook(rooms)
 
     @router.get("/{session_id}/auth/qr", response_model=None, responses=_PICTURE, summary="WAHA: the code to scan")

@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter
-
 from wa_orchestrator.errors import StoreUnavailable
+from wa_orchestrator.http.late_routes import Placed, Routes
 from wa_orchestrator.rooms import GatewayRooms, Rooms
 from wa_orchestrator.waha.account_routes import waha_account_routes
 from wa_orchestrator.waha.send_routes import waha_send_router
@@ -16,15 +15,14 @@ from wa_orchestrator.waha.session_routes import waha_new_routes, waha_same_route
 
 _WHOLE, _ALSO = "/waha/api", "/api"
 _STORE_ANSWER_S = 2.0
-Placed = tuple[APIRouter, str, str]
 
 
 def waha_routers(rooms: Rooms, *, accepts: bool) -> list[Placed]:
-    """(router, address, second address); `accepts`: this server takes messages."""
+    """`accepts`: this server takes messages."""
     found: list[Placed] = [
         (waha_new_routes(rooms), _WHOLE, _ALSO),
         (waha_account_routes(rooms), _WHOLE, _ALSO),
-        (waha_same_routes(rooms), _WHOLE, ""),
+        (waha_same_routes(rooms), _WHOLE),
     ]
     return [*found, *(waha_gateway_routers(rooms) if accepts else [])]
 
@@ -34,9 +32,9 @@ def waha_gateway_routers(rooms: GatewayRooms) -> list[Placed]:
     return [(waha_send_router(rooms), _WHOLE, _ALSO)]
 
 
-def waha_health_router(rooms: GatewayRooms) -> APIRouter:
+def waha_health_router(rooms: GatewayRooms) -> Routes:
     """Is anybody there? Without a key that is told at /health and /ready only."""
-    router = APIRouter(include_in_schema=False)
+    router = Routes(include_in_schema=False)
 
     @router.get("/ping")
     @router.get("/waha/ping")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header
+from fastapi import Header
 
 from wa_orchestrator.errors import InvalidBody
 from wa_orchestrator.gateway.content import message_id_of, wa_id_of
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.model.caller import Caller
 from wa_orchestrator.rooms import GatewayRooms
@@ -61,8 +62,8 @@ class Sending:
         return MessageRef(wa_message_id=wa_id_of(ours), mine=True, chat=record["to"])
 
 
-def waha_send_router(rooms: GatewayRooms) -> APIRouter:
-    router = APIRouter(tags=["waha"])
+def waha_send_router(rooms: GatewayRooms) -> Routes:
+    router = Routes(tags=["waha"])
     sending = Sending(rooms)
 
     @router.post("/sendText", status_code=201, summary="WAHA: send a text")

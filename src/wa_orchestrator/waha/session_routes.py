@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import Body, Query, Request
 
+from wa_orchestrator.http.late_routes import Routes
 from wa_orchestrator.http.rights import CallerHere
 from wa_orchestrator.http.session_orders import log_out
 from wa_orchestrator.http.sessions import SessionLook
@@ -46,9 +47,9 @@ class WahaSessions:
         return found
 
 
-def waha_new_routes(rooms: Rooms) -> APIRouter:
+def waha_new_routes(rooms: Rooms) -> Routes:
     """Those that our own API has no address for: served under /api as well."""
-    router = APIRouter(tags=["waha"])
+    router = Routes(tags=["waha"])
     sessions = WahaSessions(rooms)
 
     @router.post("/sessions", status_code=201, summary="WAHA: make a session")
@@ -102,9 +103,9 @@ def _reached_by(request: Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc}"
 
 
-def waha_same_routes(rooms: Rooms) -> APIRouter:
+def waha_same_routes(rooms: Rooms) -> Routes:
     """Those that our own API answers in its own way under /api: WAHA's way only under /waha."""
-    router = APIRouter(tags=["waha"])
+    router = Routes(tags=["waha"])
     sessions = WahaSessions(rooms)
 
     @router.get("/sessions", summary="WAHA: list sessions")
