@@ -14,14 +14,46 @@ from wa_orchestrator.http.asgi import App
 from wa_orchestrator.http.one_write import OneWriteProtocol
 
 _HTTP_STOP_S = 5
+_DATE_S = 1.0
+_LOOK_S = 0.01
 
 
 class _Http(uvicorn.Server):
-    """Leaves the signals to us: workers are stopped before the HTTP side they report to."""
+    """Leaves the signals to us: workers are stopped before the HTTP side they report to.
+
+    Ends when it is told and nobody is served any more; uvicorn itself looks ten times a second, and pauses in between.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.told_to_end = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def main_loop(self) -> None:
+        while not self.told_to_end.is_set():
+            await self.on_tick(0)  # the date in every answer
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DATE_S):
+                    await self.told_to_end.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for listening in sockets or []:
+            listening.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HTTP_STOP_S):
+                await asyncio.sleep(_LOOK_S)  # one that was just accepted counts too
+                while state.connections or state.tasks:
+                    await asyncio.sleep(_LOOK_S)
+        for task in state.tasks:
+            task.cancel("The server stops.")
 
 
 class Serving:
@@ -30,7 +62,7 @@ class Serving:
         self._task = task
 
     async def end(self) -> None:
-        self._server.should_exit = True
+        self._server.told_to_end.set()
         await asyncio.wait([self._task], timeout=_HTTP_STOP_S * 2)
 
 
@@ -70,7 +102,6 @@ async def serve(app: App, listening: socket.socket) -> Serving:
         lifespan="off",
         server_header=False,
         proxy_headers=False,  # who asks is of interest to a few routes only, see app.py
-        timeout_graceful_shutdown=_HTTP_STOP_S,
         timeout_keep_alive=75,
         ws_max_size=65536,
     )
