@@ -46,7 +46,7 @@ async def linked(plane: ControlPlane, phone: str, *, generation: int = 5, **want
     write_auth(folder, phone, generation=generation)
     write_ledger(folder, generation=generation, text=session_id)
     (folder / "connect-as").write_text(phone)
-    await wait_status(plane, session_id, "connected")
+    await wait_settled(plane, session_id)
     return session_id
 
 
@@ -55,6 +55,17 @@ async def wait_status(plane: ControlPlane, session_id: str, *statuses: str, time
         return await plane.status(session_id) in statuses
 
     await wait_until(is_so, timeout_s=timeout_s)
+
+
+async def wait_settled(plane: ControlPlane, session_id: str) -> None:
+    """Connected, and its worker knows that this was heard: its files change no more by themselves."""
+    await wait_status(plane, session_id, "connected")
+    spool = plane.folder(session_id) / "tiny-events.json"
+
+    def all_is_told() -> bool:
+        return not json.loads(spool.read_text())["waiting"]
+
+    await wait_until(all_is_told, timeout_s=20.0)
 
 
 async def ended(plane: ControlPlane, *, timeout_s: float = 30.0) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from support.backups import (
     linked,
     restored,
     tree,
+    wait_settled,
     wait_status,
     write_auth,
     write_ledger,
@@ -160,7 +161,7 @@ async def test_a_manipulated_backup_changes_nothing(tiny_plane: ControlPlane) ->
     await tiny_plane.add_proxies(1)
     session_id = await linked(tiny_plane, "972500000001")
     backup_id = await backed_up(tiny_plane)
-    await wait_status(tiny_plane, session_id, "connected")
+    await wait_settled(tiny_plane, session_id)
     folder = tiny_plane.server.settings.backups_path
     good = (folder / f"{backup_id}.zip").read_bytes()
     with zipfile.ZipFile(folder / f"{backup_id}.zip") as archive:
