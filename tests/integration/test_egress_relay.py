@@ -120,7 +120,7 @@ async def test_without_a_pass_nothing_is_relayed(port: int, proxy: SocksServer) 
     for greeting in (b"GET / HTTP/1.1\r\n\r\n", b"\x04\x01\x00\x50", b"\x05\x01\x00"):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(greeting)
-        assert len(await asyncio.wait_for(reader.read(-1), 5)) <= 2
+        assert len(await asyncio.wait_for(reader.read(-1), 15)) <= 2
         writer.close()
         await writer.wait_closed()
     assert proxy.connections == 0
@@ -146,9 +146,9 @@ async def test_a_proxy_that_is_not_there_counts_as_the_proxys_fault(port: int, p
 
 async def test_one_session_cannot_take_all_connections(port: int, proxy: SocksServer, pool: Pool) -> None:
     proxy.fault = "hang"
-    held = [asyncio.create_task(ask(as_worker(port), timeout_s=4)) for _ in range(64)]
+    held = [asyncio.create_task(ask(as_worker(port), timeout_s=60)) for _ in range(64)]
     await wait_until(lambda: proxy.connections == 64)
-    assert (await ask(as_worker(port), timeout_s=2)).kind is not ProbeKind.TIMEOUT
+    assert (await ask(as_worker(port), timeout_s=20)).kind is not ProbeKind.TIMEOUT
     other = Pass("worker_2", SHOWN.proxy_id)
     pool.places[other] = pool.places[SHOWN]
     proxy.fault = None

@@ -221,7 +221,7 @@ async def test_a_dead_server_is_started_again_on_the_same_port(store: EmbeddedSt
         await wait_until(lambda: _answers(url))
     assert await get(url, "key") == "value"
     stop.set()
-    await asyncio.wait_for(supervision, 2)
+    await asyncio.wait_for(supervision, 15)
     await store.stop()
 
 
@@ -247,7 +247,7 @@ async def test_a_wanted_end_is_not_undone_by_supervision(store: EmbeddedStore, f
     supervision = asyncio.create_task(store.run(asyncio.Event()))
     await asyncio.sleep(0.05)
     await store.stop()
-    await asyncio.wait_for(supervision, 2)
+    await asyncio.wait_for(supervision, 15)
     assert find(folder / "valkey.pid") is None
 
 
@@ -258,7 +258,7 @@ async def test_a_stop_during_a_restart_leaves_no_server(store: EmbeddedStore, fo
     dead.signal(signal.SIGKILL)
     await wait_until(partial(_is_new, folder, dead))  # born, but not ready
     await store.stop()
-    await asyncio.wait_for(supervision, 5)
+    await asyncio.wait_for(supervision, 15)
     assert find(folder / "valkey.pid") is None
 
 

@@ -165,7 +165,7 @@ class TestProcessRunner(RunnerContract):
         told: list[WorkerExit] = []
         runner.on_exit(told.append)
         await runner.start(spec())
-        await wait_until(lambda: told, timeout_s=1)
+        await wait_until(lambda: told)
         assert told[0].exit_code == 9
         assert list((tmp_path / "run").iterdir()) == []
 
@@ -230,7 +230,7 @@ class TestProcessRunner(RunnerContract):
         assert [worker.handle for worker in adopted] == started
         assert {worker.run_order for worker in adopted} == {3}
         steer("worker_1", "crash")
-        await wait_until(lambda: told, timeout_s=1)
+        await wait_until(lambda: told)
         assert told == [WorkerExit(session_id="worker_1", run_order=3, exit_code=None)]
         await runner.start(spec("worker_1", run_order=4))
         await runner.close(stop_workers=True)
@@ -308,7 +308,7 @@ class TestProcessRunner(RunnerContract):
     ) -> None:
         worker = await runner.start(spec())
         os.kill(pid_of(worker.handle), signal.SIGKILL)
-        await wait_until(lambda: exits, timeout_s=1)
+        await wait_until(lambda: exits)
         assert exits[0].exit_code == -signal.SIGKILL
 
 

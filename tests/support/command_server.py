@@ -156,7 +156,7 @@ def asked_id(server: Server, session_id: str) -> str:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)

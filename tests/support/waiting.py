@@ -9,9 +9,12 @@ from inspect import isawaitable
 
 
 async def wait_until(
-    condition: Callable[[], object] | Callable[[], Awaitable[object]], *, timeout_s: float = 5.0
+    condition: Callable[[], object] | Callable[[], Awaitable[object]], *, timeout_s: float = 20.0
 ) -> None:
-    """Returns as soon as the condition holds; fails with its name when it does not in time."""
+    """Returns as soon as the condition holds; fails with its name when it does not in time.
+
+    The limit is for what never comes: it is long, because the machine may be busy with other things.
+    """
     until = time.monotonic() + timeout_s
     while True:
         result = condition()

@@ -215,7 +215,7 @@ def test_server_that_was_never_there_is_told_at_once() -> None:
     began = time.monotonic()
     result = run("--url", "http://127.0.0.1:1", "send", "--csv", "-", input="to,message\n972541111161,Hi\n")
     assert result.stderr.startswith("Nothing answers at http://127.0.0.1:1 (from --url)")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 12  # with its pauses it would be 15
     wrong_key = run("--url", "http://127.0.0.1:1", "--api-key", "ü", "send", "9", "x")
     assert wrong_key.stderr.startswith("The API key holds characters")
 

@@ -313,13 +313,13 @@ async def test_a_claim_waits_and_is_woken_by_a_command(plane: ControlPlane) -> N
     await asyncio.sleep(0.1)
     assert not waiting.done()
     asked = asyncio.create_task(plane.call("POST", f"/api/sessions/{session}/pairing-code", {"phone": PHONE}))
-    (command,) = (await asyncio.wait_for(waiting, 3)).json["commands"]
+    (command,) = (await asyncio.wait_for(waiting, 15)).json["commands"]
     assert (command["name"], command["args"]) == ("pairing_code", {"phone": PHONE})
     again = await plane.signed(path, {"max": 0}, session_id=session)
     assert again.json["commands"] == [command], "delivered again until it is answered"
     result = {"commandId": command["commandId"], "ok": True, "result": {"code": "ABCD1234"}}
     await plane.event(session, "COMMAND_RESULT", result)
-    assert (await asyncio.wait_for(asked, 3)).json["code"] == "ABCD1234"
+    assert (await asyncio.wait_for(asked, 15)).json["code"] == "ABCD1234"
     assert (await plane.signed(path, {"max": 0}, session_id=session)).json["commands"] == []
 
 

@@ -47,7 +47,7 @@ async def test_an_idle_claim_returns_when_its_time_is_over(plane: MessagePlane) 
     session = await plane.connected()
     began = time.monotonic()
     assert await plane.claim(session, wait_ms=300) == []
-    assert 0.29 < time.monotonic() - began < 1.0
+    assert 0.29 < time.monotonic() - began < 5.0
     assert waiters(plane) == 0
 
 
@@ -62,8 +62,9 @@ async def test_a_send_wakes_a_waiting_claim_at_once(plane: MessagePlane) -> None
         (message,) = await waiting
         lateness.append(time.monotonic() - began)
         await plane.ack(session, message)
-    # the whole way: accept, release, wake, claim; a single one may meet a busy machine
-    assert statistics.median(lateness) < 0.05
+    # the whole way: accept, release, wake, claim. On a busy machine many are late, but not all; a loop that only looks
+    # twice a second would bring a quarter of them within 125 ms, not 50
+    assert statistics.quantiles(lateness, n=4)[0] < 0.05
 
 
 async def test_one_who_hangs_up_frees_the_waiter_and_loses_no_message(plane: MessagePlane) -> None:
