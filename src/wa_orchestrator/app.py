@@ -38,7 +38,7 @@ from wa_orchestrator.metrics.loop_lag import LoopLag
 from wa_orchestrator.proxies.health import ProxyHealth
 from wa_orchestrator.proxies.pool import ProxyPool
 from wa_orchestrator.proxies.sources import configured_proxies
-from wa_orchestrator.roles import ALL_ROLES, Roles, start_dispatching, store_rules
+from wa_orchestrator.roles import ALL_ROLES, Roles, start_dispatching
 from wa_orchestrator.rooms import Rooms
 from wa_orchestrator.runners.choice import chosen_runner
 from wa_orchestrator.scheduler.jobs import scheduled_jobs
@@ -55,6 +55,7 @@ from wa_orchestrator.store.embedded import EmbeddedStore
 from wa_orchestrator.store.version import check_version
 from wa_orchestrator.suppression.inbound import OptWordListener
 from wa_orchestrator.watchdog.loop import Watchdog
+from wa_orchestrator.which_store import store_rules
 from wa_orchestrator.worker_api.claims import Claims
 from wa_orchestrator.worker_api.intake import Intake
 from wa_orchestrator.worker_api.outcomes import Outcomes

@@ -12,10 +12,10 @@ from wa_orchestrator.cli.options import options_of
 from wa_orchestrator.clock import SystemClock
 from wa_orchestrator.errors import SettingsError
 from wa_orchestrator.logs import configure_logs
-from wa_orchestrator.roles import store_rules, with_store_of
 from wa_orchestrator.runners.egress import EgressRelay, PoolLookup
 from wa_orchestrator.settings import Settings, load_settings
 from wa_orchestrator.store import Store
+from wa_orchestrator.which_store import store_rules, with_store_of
 
 
 def egress(

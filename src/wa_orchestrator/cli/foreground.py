@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -19,10 +19,12 @@ from wa_orchestrator.file_handles import raise_limit
 from wa_orchestrator.garbage import calm_collector
 from wa_orchestrator.installation import write_private
 from wa_orchestrator.logs import configure_logs
-from wa_orchestrator.roles import RunningRole
 from wa_orchestrator.settings import Settings, load_settings
 
-Opened = Callable[[Settings], AbstractAsyncContextManager[RunningRole]]
+if TYPE_CHECKING:  # it brings the HTTP side along, which the relay of the workers' network does without
+    from wa_orchestrator.roles import RunningRole
+
+    Opened = Callable[[Settings], AbstractAsyncContextManager[RunningRole]]
 
 
 def run_role(

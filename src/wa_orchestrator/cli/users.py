@@ -16,11 +16,11 @@ from wa_orchestrator.cli.errors import CliError
 from wa_orchestrator.cli.options import JsonFlag, Options, options_of
 from wa_orchestrator.clock import SystemClock, iso
 from wa_orchestrator.dashboard import passwords
-from wa_orchestrator.roles import with_store_of
 from wa_orchestrator.settings import load_settings
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.audit import AuditLine
 from wa_orchestrator.store.users import User
+from wa_orchestrator.which_store import with_store_of
 
 app = typer.Typer(
     no_args_is_help=True,
