@@ -149,7 +149,7 @@ class RunnerContract:
         await wait_until(intake.types)
         began = time.monotonic()
         await runner.stop("worker_1", timeout_s=0.3)
-        assert 0.3 <= time.monotonic() - began < 3
+        assert 0.3 <= time.monotonic() - began < 8
         assert await runner.poll("worker_1") is None
         assert len(exits) == 1
 
@@ -186,7 +186,7 @@ class RunnerContract:
         await runner.start(spec(run_order=9))
         await wait_until(intake.types)
         steer("worker_1", "crash")
-        await wait_until(lambda: exits, timeout_s=1)
+        await wait_until(lambda: exits, timeout_s=5)
         assert exits == [WorkerExit(session_id="worker_1", run_order=9, exit_code=3)]
         assert await runner.poll("worker_1") is None
 
