@@ -80,10 +80,20 @@ class Gateway:
         self._content = ContentReader(max_text=settings.max_text_length, max_media_bytes=settings.max_media_bytes)
 
     async def accept(
-        self, body: SendBody, *, caller: Caller, idempotency_key: str | None = None, traceparent: str | None = None
+        self,
+        body: SendBody,
+        *,
+        caller: Caller,
+        idempotency_key: str | None = None,
+        traceparent: str | None = None,
+        spread_to: int | None = None,
     ) -> Accepted:
-        """Queued exactly once per idempotency key; raises why not, also when the caller may not use that session."""
-        message = self._checked(body, caller=caller, key=idempotency_key or body.idempotency_key)
+        """Queued exactly once per idempotency key; raises why not, also when the caller may not use that session.
+
+        `spread_to` is its time in a list that is spread out, unless it names its own. The caller did not say it, so it
+        does not count when the same is sent again; and it holds though it has come meanwhile: one list, one treatment.
+        """
+        message = self._checked(body, caller=caller, key=idempotency_key or body.idempotency_key, spread_to=spread_to)
         # one that is malformed is passed over, as its standard asks
         if traceparent and _TRACE.fullmatch(traceparent):
             message = msgspec.structs.replace(message, traceparent=traceparent)
@@ -104,7 +114,7 @@ class Gateway:
             replayed=answer["replayed"],
         )
 
-    def _checked(self, body: SendBody, *, caller: Caller, key: str | None) -> NewMessage:
+    def _checked(self, body: SendBody, *, caller: Caller, key: str | None, spread_to: int | None) -> NewMessage:
         now = self._clock.now_ms()
         if (body.message is None) == (body.text is None):
             raise InvalidBody("Send either message or text.", details={"field": "message"})
@@ -114,6 +124,10 @@ class Gateway:
             raise InvalidBody("priority: 1 (first), 2 or 3.", details={"field": "priority"})
         session_id, phone = _sender(body, caller)
         schedule_at = _moment("scheduleAt", body.schedule_at, now=now)
+        if schedule_at is None:
+            schedule_at = spread_to
+        elif schedule_at <= now:
+            schedule_at = None
         expires_at = _moment("expiresAt", body.expires_at, now=now)
         if expires_at is not None and expires_at <= max(now, schedule_at or 0):
             raise InvalidBody("expiresAt: it must be later than now and than scheduleAt.",
@@ -130,7 +144,7 @@ class Gateway:
             session_id=session_id,
             phone=phone,
             priority=body.priority,
-            schedule_at=schedule_at if schedule_at and schedule_at > now else None,
+            schedule_at=schedule_at,
             expires_at=expires_at,
             defer=body.defer,
             by=caller.by,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from wa_orchestrator.errors import InvalidBody, InvalidJson, OrchestratorError, StoreUnavailable, TooLarge
-from wa_orchestrator.gateway.accept import Gateway, SendBody, decode_send
+from wa_orchestrator.gateway.accept import Gateway, decode_send
 from wa_orchestrator.model.caller import Caller
 
 # as many store calls as one pipeline takes (store/connection.py)
@@ -84,8 +84,7 @@ class Bulk:
 
     async def _one(self, raw: bytes, index: int) -> dict[str, Any]:
         try:
-            body = self._spread_out(decode_send(raw), index)
-            accepted = await self._gateway.accept(body, caller=self._caller)
+            accepted = await self._gateway.accept(decode_send(raw), caller=self._caller, spread_to=self._time_of(index))
         except OrchestratorError as error:
             told: dict[str, Any] = {"code": error.code, "message": error.message}
             if error.details:
@@ -95,9 +94,7 @@ class Bulk:
             return {"index": index, "queued": False, "error": told}
         return {"index": index, **accepted.body, "replayed": accepted.replayed}
 
-    def _spread_out(self, body: SendBody, index: int) -> SendBody:
-        """`spreadMinutes` gives each item its own time, evenly, unless it has one."""
+    def _time_of(self, index: int) -> int | None:
+        """`spreadMinutes` gives each item its own time, evenly."""
         spread_ms, now_ms, total = self._spread
-        if not spread_ms or body.schedule_at is not None:
-            return body
-        return msgspec.structs.replace(body, schedule_at=now_ms + 1 + spread_ms * index // total)
+        return now_ms + spread_ms * index // total if spread_ms else None

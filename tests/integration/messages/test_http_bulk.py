@@ -136,6 +136,15 @@ async def test_spread_minutes_gives_each_item_its_own_time(plane: MessagePlane) 
         assert (answer.status, answer.field) == (422, "spreadMinutes")
 
 
+async def test_a_spread_bulk_may_be_sent_again(plane: MessagePlane) -> None:
+    """The times it was given are not what the caller said: the same items with the same keys are the same messages."""
+    items = [{"to": f"97252{n:07}", "text": "a", "idempotencyKey": f"key-{n}"} for n in range(3)]
+    first = await plane.bulk(items, "?spreadMinutes=10")
+    again = await plane.bulk(items, "?spreadMinutes=10")
+    assert [r.get("replayed") for r in again["results"]] == [True] * 3, again
+    assert [r["messageId"] for r in again["results"]] == [r["messageId"] for r in first["results"]]
+
+
 async def test_the_order_of_a_bulk_is_kept_per_recipient(plane: MessagePlane) -> None:
     session = await plane.connected()
     items = [{"to": f"97252{n % 3:07}", "text": str(n)} for n in range(60)]
