@@ -22,10 +22,19 @@ class Service(Protocol):
     async def run(self, stop: asyncio.Event) -> None: ...
 
 
+# A pause this short is slept through: whoever stops a service waits longer than that for other things.
+_SHORT_S = 0.05
+
+
 async def wait_or_stop(stop: asyncio.Event, seconds: float) -> bool:
-    """Sleeps; True as soon as `stop` is set."""
+    """Sleeps; True as soon as `stop` is set, or at the end of a short pause, which costs a fraction of a long one."""
+    if seconds <= _SHORT_S:
+        await asyncio.sleep(seconds)
+        return stop.is_set()
     try:
-        await asyncio.wait_for(stop.wait(), timeout=seconds)
+        # not `wait_for`: that makes a task each time
+        async with asyncio.timeout(seconds):
+            await stop.wait()
     except TimeoutError:
         return False
     return True

@@ -55,8 +55,10 @@ def read_roles(text: str) -> Roles:
 
 def start_dispatching(services: Services, *, store: Store, planner: Planner, settings: Settings, clock: Clock) -> None:
     """The dispatcher's loops; all their state is in the store."""
-    services.start("dispatcher", Dispatcher(store=store, planner=planner, settings=settings, clock=clock))
-    services.start("router", Router(store=store, settings=settings, clock=clock))
+    router = Router(store=store, settings=settings, clock=clock)
+    dispatcher = Dispatcher(store=store, planner=planner, settings=settings, clock=clock, jobs_due=router.jobs_due)
+    services.start("dispatcher", dispatcher)
+    services.start("router", router)
     services.start("message_housekeeping", MessageHousekeeping(store=store, settings=settings, clock=clock))
 
 

@@ -21,11 +21,22 @@ _ROUNDS_AT_ONCE = 100  # then the loop looks whether it should stop
 
 
 class Dispatcher:
-    def __init__(self, *, store: Store, planner: Planner, settings: Settings, clock: Clock) -> None:
+    """`jobs_due` is set when messages without a lane are due: the router need not ask the store at every tick."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        planner: Planner,
+        settings: Settings,
+        clock: Clock,
+        jobs_due: asyncio.Event | None = None,
+    ) -> None:
         self._store = store
         self._planner = planner
         self._settings = settings
         self._clock = clock
+        self._jobs_due = jobs_due or asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         every_s = self._settings.dispatch_interval_ms / 1000
@@ -37,6 +48,8 @@ class Dispatcher:
         for _ in range(_ROUNDS_AT_ONCE):
             released = await self._store.lanes.release_due(lanes=_LANES_AT_ONCE)
             moved += released.moved
+            if released.jobs_due:
+                self._jobs_due.set()
             for late_ms in released.late_ms:
                 dispatch_lateness.add(late_ms / 1000)
             for start in range(0, len(released.to_plan), _PLANS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Gives messages without a queue a sender, when they are due."""
+"""Gives messages without a queue a sender, when the dispatcher says that some are due."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store
 from wa_orchestrator.store.lanes import Job
 
+_EVERY_S = 1.0  # should the dispatcher's word be missed
 _JOBS_AT_ONCE = 500
 _LOOK_AGAIN_MS = 1000
 _LOOKS_PER_MS = 2  # messages that nobody can send yet are not looked at more often than this, all together
@@ -23,10 +24,10 @@ class Router:
         self._store = store
         self._settings = settings
         self._clock = clock
+        self.jobs_due = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        every_s = self._settings.dispatch_interval_ms / 1000
-        await repeat(self.run_once, stop, every_s=every_s, name="router")
+        await repeat(self.run_once, stop, every_s=_EVERY_S, name="router", wake=self.jobs_due)
 
     async def run_once(self) -> int:
         """Routes what is due; returns how many found a sender."""

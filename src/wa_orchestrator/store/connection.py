@@ -1,20 +1,19 @@
 """One connection pool to the store. Calls made in the same turn of the event loop travel together.
 
 The client's cost per call is the largest cost of a request, so concurrent calls are gathered into one batch:
-one write, one read (docs/decisions/0003-coalesced-store-calls.md). The library makes, opens and closes the
-connections; batches bypass its pool and pipeline, which cost more than the rest of a request.
+one write, one read (docs/decisions/0003-coalesced-store-calls.md). The library makes and opens the connections;
+batches bypass its pool, pipeline and streams, which cost more than the rest of a request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
+from collections.abc import Callable
 from typing import Any
 
+import hiredis
 import redis.asyncio as redis
-from hiredis import pack_command
-from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -32,6 +31,7 @@ from redis.exceptions import (
 
 from wa_orchestrator.errors import StoreFull, StoreUnavailable
 from wa_orchestrator.metrics import instruments
+from wa_orchestrator.store.line import Line
 
 # One slow answer means that the store is in trouble; the caller gets a 503 instead of a hanging request.
 _ANSWER_S = 10.0
@@ -66,6 +66,46 @@ def batched(ids: list[str]) -> list[list[str]]:
     return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
 
 
+# what is written, who waits, how the answer is shaped, and since when by the loop's clock
+_Call = tuple[bytes, asyncio.Future[Any], Callable[[Any], Any] | None, float]
+
+
+class _Batch:
+    """Calls that travel together. Those that waited long for a line have that much less time left."""
+
+    __slots__ = ("began", "calls", "line")
+
+    def __init__(self, calls: list[_Call]) -> None:
+        self.calls = calls
+        self.began = time.perf_counter()
+        self.line: Line | None = None
+
+    def packed(self) -> bytes:
+        return b"".join([call[0] for call in self.calls])
+
+    def left_s(self) -> float:
+        return max(_LEAST_S, _ANSWER_S - (asyncio.get_running_loop().time() - self.calls[0][3]))
+
+    def tell(self, answers: list[Any] | BaseException) -> None:
+        found = [answers] * len(self.calls) if isinstance(answers, BaseException) else answers
+        for (_, future, shape, _), answer in zip(self.calls, found, strict=True):
+            if future.done():
+                continue
+            if isinstance(answer, asyncio.CancelledError):
+                future.cancel()
+            elif isinstance(answer, BaseException):
+                future.set_exception(translated(answer))
+            else:
+                _tell_shaped(future, shape, answer)
+
+
+def _tell_shaped(future: asyncio.Future[Any], shape: Callable[[Any], Any] | None, answer: Any) -> None:
+    try:
+        future.set_result(shape(answer) if shape else answer)
+    except Exception as error:  # an answer of a kind that the library does not expect concerns its caller alone
+        future.set_exception(error)
+
+
 class Connection:
     """Sends commands, gathered; translates the store's absence into StoreUnavailable."""
 
@@ -84,9 +124,10 @@ class Connection:
         self._shapes = dict(self.client.response_callbacks.items())
         # a batch has one time-out of its own instead of one per answer
         self._maker = redis.ConnectionPool.from_url(url, **{**options, "socket_timeout": None})
-        self._idle: list[AbstractConnection] = []
-        self._waiting: list[tuple[tuple[Any, ...], asyncio.Future[Any], float]] = []  # since when, by the loop's clock
-        self._flushes: set[asyncio.Task[None]] = set()
+        self._idle: list[Line] = []
+        self._waiting: list[_Call] = []
+        self._under_way: set[_Batch] = set()
+        self._opening: set[asyncio.Task[None]] = set()
 
     async def call(self, *command: Any) -> Any:
         """Runs one command. Errors of the store itself come as RedisError, its absence as StoreUnavailable."""
@@ -95,84 +136,70 @@ class Connection:
     def ask(self, *command: Any) -> asyncio.Future[Any]:
         """The same for several at once without a task for each: ask all, then await one after the other."""
         loop = asyncio.get_running_loop()
+        packed: bytes = hiredis.pack_command(command)
         future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append((command, future, loop.time()))
+        self._waiting.append((packed, future, self._shapes.get(command[0]), loop.time()))
         if len(self._waiting) == 1:
-            loop.call_soon(self._start_flush)
+            loop.call_soon(self._flush)
         elif len(self._waiting) >= _LONGEST_BATCH:
-            self._start_flush()
+            self._flush()
         return future
 
-    def _start_flush(self) -> None:
-        while self._waiting and len(self._flushes) < _BATCHES_AT_ONCE:
-            batch, self._waiting = self._waiting[:_LONGEST_BATCH], self._waiting[_LONGEST_BATCH:]
-            task = asyncio.create_task(self._flush(batch))
-            self._flushes.add(task)
-            task.add_done_callback(self._flushed)
-
-    def _flushed(self, task: asyncio.Task[None]) -> None:
-        self._flushes.discard(task)
-        self._start_flush()
-
-    async def _flush(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any], float]]) -> None:
-        waited_s = asyncio.get_running_loop().time() - batch[0][2]
-        began = time.perf_counter()
-        try:
-            answers = await self._exchange(
-                [command for command, _, _ in batch], timeout_s=max(_LEAST_S, _ANSWER_S - waited_s)
-            )
-        except BaseException as error:
-            answers = [error] * len(batch)
-            instruments.store_calls["failed"] += len(batch)
-        else:
-            instruments.store_calls["sent"] += len(batch)
-        instruments.store_batches.add(time.perf_counter() - began)
-        for (_, future, _), answer in zip(batch, answers, strict=True):
-            if future.done():
-                continue
-            if isinstance(answer, asyncio.CancelledError):
-                future.cancel()
-            elif isinstance(answer, BaseException):
-                future.set_exception(translated(answer))
+    def _flush(self) -> None:
+        while self._waiting and len(self._under_way) < _BATCHES_AT_ONCE:
+            batch = _Batch(self._waiting[:_LONGEST_BATCH])
+            self._waiting = self._waiting[_LONGEST_BATCH:]
+            self._under_way.add(batch)
+            while self._idle:
+                # one that the other side closed while it lay idle is passed over
+                if (line := self._idle.pop()).is_open:
+                    self._send(line, batch)
+                    break
             else:
-                future.set_result(answer)
+                task = asyncio.create_task(self._send_on_new_line(batch))
+                self._opening.add(task)
+                task.add_done_callback(self._opening.discard)
 
-    async def _exchange(self, commands: list[tuple[Any, ...]], *, timeout_s: float) -> list[Any]:
-        """The answers in order; one that the store refused is its error."""
-        line = self._idle.pop() if self._idle else self._new_line()
+    async def _send_on_new_line(self, batch: _Batch) -> None:
         try:
-            async with asyncio.timeout(timeout_s):
-                # closed by the other side while it lay idle, or never opened
-                if not line.is_connected or await line.can_read():
-                    await line.disconnect(nowait=True)
-                    await line.connect()  # type: ignore[no-untyped-call]
-                packed = b"".join(map(pack_command, commands))  # a third of the library's own packing
-                await line.send_packed_command(packed, check_health=False)
-                answers = [await self._answer(line, command[0]) for command in commands]
-        except BaseException:
-            # what is still to come would be taken for the answers of the next batch
-            await line.disconnect(nowait=True)
-            raise
-        self._idle.append(line)
-        return answers
+            async with asyncio.timeout(batch.left_s()):
+                line = await Line.open(self._maker.make_connection())  # type: ignore[no-untyped-call]
+        except BaseException as error:
+            self._ended(batch, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._send(line, batch)
 
-    def _new_line(self) -> AbstractConnection:
-        line: AbstractConnection = self._maker.make_connection()  # type: ignore[no-untyped-call]
-        return line
+    def _send(self, line: Line, batch: _Batch) -> None:
+        def then(answers: list[Any] | BaseException) -> None:
+            if line.is_open:
+                self._idle.append(line)
+            self._ended(batch, answers)
 
-    async def _answer(self, line: AbstractConnection, command: str) -> Any:
-        try:
-            answer = await line.read_response(timeout=math.inf)
-        except ResponseError as error:
-            return error
-        shaped = self._shapes.get(command)
-        return shaped(answer) if shaped else answer
+        batch.line = line
+        line.ask(batch.packed(), answers=len(batch.calls), timeout_s=batch.left_s(), then=then)
+
+    def _ended(self, batch: _Batch, answers: list[Any] | BaseException) -> None:
+        self._under_way.discard(batch)
+        failed = isinstance(answers, BaseException)
+        instruments.store_calls["failed" if failed else "sent"] += len(batch.calls)
+        instruments.store_batches.add(time.perf_counter() - batch.began)
+        batch.tell(answers)
+        if self._waiting:
+            self._flush()
 
     async def close(self) -> None:
-        while self._flushes:
-            _, late = await asyncio.wait(self._flushes, timeout=_ANSWER_S)
+        while self._under_way:
+            _, late = await asyncio.wait([call[1] for batch in self._under_way for call in batch.calls],
+                                         timeout=_ANSWER_S)  # fmt: skip
             if late:
                 break
-        while self._idle:
-            await self._idle.pop().disconnect(nowait=True)
+        for task in self._opening:
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        for line in [*self._idle, *(batch.line for batch in self._under_way)]:
+            if line is not None:
+                line.close()
+        self._idle.clear()
         await self.client.aclose()

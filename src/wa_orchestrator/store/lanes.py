@@ -36,6 +36,7 @@ _PLAN_FIELDS = {
 class Released:
     moved: int
     looked: int
+    jobs_due: int  # messages without a lane that wait for the router
     to_plan: list[str]
     late_ms: list[float]  # of each lane that released something: how long after its due time
 
@@ -68,8 +69,9 @@ class LaneStore:
             cap = {"recipientCap": self._recipient_cap, "tomorrow": self._stamp.tomorrow_ms()}
         answer = await self._run("release_due", lanes=lanes, unpaced=self._unpaced, seed=seed, **cap)
         return Released(
-            moved=answer["moved"], looked=answer["looked"], to_plan=list(answer["plan"]), late_ms=list(answer["late"])
-        )
+            moved=answer["moved"], looked=answer["looked"], jobs_due=answer["jobs"], to_plan=list(answer["plan"]),
+            late_ms=list(answer["late"]),
+        )  # fmt: skip
 
     async def next_due(self) -> int | None:
         """When the next lane is due."""

@@ -2,7 +2,8 @@
 -- Takes every due lane and moves what it may send into the outbox of its session, counting it in the same step.
 -- ARGV {now, today, keepMs, lanes, unpaced, seed, recipientCap?, tomorrow?}
 -- lanes: how many at most; unpaced: how many may be under way without delays; seed: of the delays' chances.
--- RETURNS {moved, looked, plan[]: lanes whose instants have passed, late[]: how many ms after its due time each lane was served}
+-- RETURNS {moved, looked, jobs: how many messages without a lane are due, plan[]: lanes whose instants have passed,
+--   late[]: how many ms after its due time each lane was served}
 local MOST_LOOKED = 1000         -- messages of one lane that cannot go now, looked at in one call
 local moved, plan = 0, {}
 local woken = {}
@@ -192,4 +193,6 @@ for session in pairs(woken) do
   look_at_outbox(session, A.now + LOOK_AGAIN_MS)
   wake(session)
 end
-return reply({moved = moved, looked = #due / 2, plan = plan, late = late})
+-- told along, so that the router need not ask by itself at every tick
+local jobs = redis.call('ZCOUNT', K.gateway_jobs(), '-inf', '(' .. string.format('%d', A.now + 1))
+return reply({moved = moved, looked = #due / 2, jobs = jobs, plan = plan, late = late})
