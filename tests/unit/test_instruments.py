@@ -19,6 +19,17 @@ def test_a_duration_falls_into_the_first_bucket_that_holds_it() -> None:
     assert times.total_s == pytest.approx(7.65)
 
 
+def test_many_durations_at_once_count_like_one_after_the_other() -> None:
+    one, many = Times(0.1, 1.0), Times(0.1, 1.0)
+    durations_ms = [0.0, 50.0, 100.0, 100.5, 500.0, 7000.0]
+    for duration_ms in durations_ms:
+        one.add(duration_ms / 1000)
+    many.add_all_ms(durations_ms)
+    many.add_all_ms([])
+    assert many.counts == one.counts == [3, 2, 1]
+    assert many.total_s == pytest.approx(one.total_s)
+
+
 def test_prometheus_sees_cumulative_buckets() -> None:
     times = Times(0.1, 1.0)
     for seconds in (0.05, 0.5, 7.0):

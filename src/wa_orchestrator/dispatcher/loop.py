@@ -50,8 +50,7 @@ class Dispatcher:
             moved += released.moved
             if released.jobs_due:
                 self._jobs_due.set()
-            for late_ms in released.late_ms:
-                dispatch_lateness.add(late_ms / 1000)
+            dispatch_lateness.add_all_ms(released.late_ms)
             for start in range(0, len(released.to_plan), _PLANS_AT_ONCE):
                 batch = released.to_plan[start : start + _PLANS_AT_ONCE]
                 await asyncio.gather(*(self._planner.plan(lane) for lane in batch))

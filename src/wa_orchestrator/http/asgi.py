@@ -47,12 +47,6 @@ async def body_chunks(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
-async def until_gone(receive: Receive) -> None:
-    """Returns when the caller hung up; to be called after the whole body was read."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 def header_map(scope: Scope) -> dict[str, str]:
     """Headers by lower-case name; the last one wins. Made once per request."""
     state: dict[str, Any] = scope.setdefault("state", {})

@@ -12,13 +12,13 @@ from typing import Any, cast
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from wa_orchestrator.http.asgi import Scope
-from wa_orchestrator.http.bounded import BoundedProtocol
+from wa_orchestrator.http.noticing import NoticingProtocol
 
 # more than that goes out at once: a file or a stream must feel the reader's pace
 _MOST_HELD = 16 * 1024
 
 
-class OneWriteProtocol(BoundedProtocol):
+class OneWriteProtocol(NoticingProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._gathering = GatheringTransport(transport, self.loop)
         super().connection_made(cast(asyncio.Transport, self._gathering))

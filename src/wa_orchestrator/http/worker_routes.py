@@ -19,8 +19,8 @@ from wa_orchestrator.http.asgi import (
     read_body,
     send_file,
     send_json,
-    until_gone,
 )
+from wa_orchestrator.http.noticing import hang_up_of
 from wa_orchestrator.worker_api.claims import ClaimRequest, Claims
 from wa_orchestrator.worker_api.intake import Intake
 from wa_orchestrator.worker_api.outcomes import Ack, Nack, Outcomes
@@ -80,7 +80,7 @@ class WorkerRoutes:
         body = await read_body(receive, limit=_BODY_LIMIT)
         self._intake.check_worker(session_id, body, header_map(scope))
         if what == "claim":
-            answer = await self._claims.claim(session_id, body, lambda: until_gone(receive))
+            answer = await self._claims.claim(session_id, body, hang_up_of(scope))
         elif what == "ack":
             answer = await self._outcomes.ack(session_id, body)
         else:

@@ -24,6 +24,13 @@ class Times:
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total_s += seconds
 
+    def add_all_ms(self, durations_ms: list[float]) -> None:
+        """The same for many, in milliseconds."""
+        bounds, counts = self.bounds, self.counts
+        for duration_ms in durations_ms:
+            counts[bisect_left(bounds, duration_ms / 1000)] += 1
+        self.total_s += sum(durations_ms) / 1000
+
 
 class Rounds:
     """How often each background service means to work, when it last ended a round, and how many rounds failed."""

@@ -32,8 +32,7 @@ _PLAN_FIELDS = {
 }
 
 
-@dataclass(frozen=True)
-class Released:
+class Released(msgspec.Struct, frozen=True):
     moved: int
     looked: int
     jobs_due: int  # messages without a lane that wait for the router

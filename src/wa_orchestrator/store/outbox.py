@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from wa_orchestrator.store import keys, scripts
+from wa_orchestrator.store import scripts
 from wa_orchestrator.store.connection import Connection
 from wa_orchestrator.store.messages import Stamp
 
@@ -22,29 +22,20 @@ class OutboxStore:
         return await scripts.run(self._connection, script, {**self._stamp.arguments(), **arguments})
 
     async def claim(self, session_id: str, *, most: int, empty_handed: bool = False) -> list[dict[str, Any]]:
-        """`empty_handed`: what this session's worker was given before and did not answer for, it does not have."""
-        if not most:
-            return []
-        answer = await self._run(
-            "claim_messages", session=session_id, max=most, leaseMs=self._lease_ms, emptyHanded=empty_handed
-        )
-        return list(answer["messages"])
+        _, _, messages = await self.look(session_id, most=most, empty_handed=empty_handed)
+        return messages
 
     async def look(
         self, session_id: str, *, most: int, empty_handed: bool = False
     ) -> tuple[bool, list[str], list[dict[str, Any]]]:
-        """(is there such a session, its waiting commands, its messages), in one way to the store and back."""
-        exists = self._connection.ask("EXISTS", keys.SESSION(session_id))
-        commands = self._connection.ask("HVALS", keys.SESSION_COMMANDS(session_id))
-        try:
-            # the outbox of a session that is not there holds nothing to claim
-            messages = await self.claim(session_id, most=most, empty_handed=empty_handed)
-            return bool(await exists), list(await commands), messages
-        except BaseException:
-            for waiting in (exists, commands):
-                if not waiting.cancel() and not waiting.cancelled():
-                    waiting.exception()  # the same one; nobody else will look at it
-            raise
+        """(is there such a session, its waiting commands, its messages), in one step.
+
+        `empty_handed`: what this session's worker was given before and did not answer for, it does not have.
+        """
+        answer = await self._run(
+            "claim_messages", session=session_id, max=most, leaseMs=self._lease_ms, emptyHanded=empty_handed
+        )
+        return answer["exists"], list(answer["commands"]), list(answer["messages"])
 
     async def ack(self, message_id: str, *, session_id: str, sent_at: int) -> bool:
         """True when it was known as sent already."""

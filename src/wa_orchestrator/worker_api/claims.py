@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
 
 from wa_orchestrator.errors import ClientGone, InvalidBody, InvalidJson, SessionDeleted, SessionNotFound
 from wa_orchestrator.store import Store
+from wa_orchestrator.worker_api.hang_up import HangUp
 from wa_orchestrator.worker_api.malformed import malformed
+from wa_orchestrator.worker_api.wait_ends import WaitEnds, end_wait
 from wa_orchestrator.worker_api.wake import Wake
 
 _LONGEST_WAIT_MS = 60_000
 _LONGEST_LIST = 1000
-Gone = Callable[[], Coroutine[Any, Any, None]]
 
 
 class ClaimRequest(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
@@ -32,9 +32,10 @@ class Claims:
     def __init__(self, *, store: Store, wake: Wake) -> None:
         self._store = store
         self._wake = wake
+        self._ends = WaitEnds()
 
-    async def claim(self, session_id: str, body: bytes, gone: Gone) -> dict[str, Any]:
-        """Waits for work; `gone` ends when the worker hung up: then nothing may be handed out."""
+    async def claim(self, session_id: str, body: bytes, hang_up: HangUp) -> dict[str, Any]:
+        """Waits for work; a worker that hung up must not be handed anything."""
         request = self._decode(body)
         # registered before looking: a wake between the look and the wait is not missed
         event = self._wake.register(session_id)
@@ -43,11 +44,24 @@ class Claims:
             if found["commands"] or found["messages"] or not request.wait_ms:
                 return found
             # nobody woke it, so there is nothing to find; the worker's next call looks anyway
-            if not await _woken(event, gone(), timeout_s=request.wait_ms / 1000):
+            if not await self._woken(event, hang_up, wait_s=request.wait_ms / 1000):
                 return found
             return await self._look(session_id, request)
         finally:
             self._wake.unregister(session_id, event)
+
+    async def _woken(self, event: asyncio.Future[bool], hang_up: HangUp, *, wait_s: float) -> bool:
+        """True when woken, False when its time is over; raises ClientGone when the worker hung up."""
+        moment = self._ends.add(event, after_s=wait_s)
+        hang_up.tell(lambda: end_wait(event))
+        try:
+            woken = await event
+        finally:
+            hang_up.tell(None)
+            self._ends.discard(event, moment)
+        if hang_up.happened:
+            raise ClientGone
+        return woken
 
     async def _look(self, session_id: str, request: ClaimRequest, *, empty_handed: bool = False) -> dict[str, Any]:
         exists, commands, messages = await self._store.outbox.look(
@@ -98,16 +112,3 @@ def typing_ms(content: dict[str, Any], *, paced: bool) -> int:
         return 0
     text = content.get("text") or content.get("caption") or ""
     return min(3000, max(600, len(text) * 40))
-
-
-async def _woken(event: asyncio.Future[None], gone: Coroutine[Any, Any, None], *, timeout_s: float) -> bool:
-    """True when woken, False after `timeout_s`; raises ClientGone when the caller hung up first."""
-    left = asyncio.ensure_future(gone)
-    try:
-        await asyncio.wait({event, left}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        if left.done() and not event.done():
-            raise ClientGone
-        return event.done()
-    finally:
-        left.cancel()
-        await asyncio.wait({left})

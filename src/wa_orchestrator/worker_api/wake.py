@@ -20,7 +20,7 @@ _WAIT_S = 30.0
 class Wake:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._waiting: defaultdict[str, set[asyncio.Future[bool]]] = defaultdict(set)
         self._closing = False
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -40,10 +40,10 @@ class Wake:
             if message is not None:
                 self._wake(self._waiting.get(str(message["data"]), ()))
 
-    def _wake(self, waiting: Iterable[asyncio.Future[None]]) -> None:
+    def _wake(self, waiting: Iterable[asyncio.Future[bool]]) -> None:
         for event in waiting:
             if not event.done():
-                event.set_result(None)
+                event.set_result(True)
 
     def _wake_all(self) -> None:
         for waiting in self._waiting.values():
@@ -59,15 +59,15 @@ class Wake:
         """How many polls wait in this process."""
         return sum(len(events) for events in self._waiting.values())
 
-    def register(self, session_id: str) -> asyncio.Future[None]:
-        """Done when the session is woken."""
-        event: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def register(self, session_id: str) -> asyncio.Future[bool]:
+        """True when the session is woken."""
+        event: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         if self._closing:
-            event.set_result(None)
+            event.set_result(True)
         self._waiting[session_id].add(event)
         return event
 
-    def unregister(self, session_id: str, event: asyncio.Future[None]) -> None:
+    def unregister(self, session_id: str, event: asyncio.Future[bool]) -> None:
         events = self._waiting.get(session_id)
         if events:
             events.discard(event)

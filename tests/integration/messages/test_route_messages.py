@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from support.messages import (
     ANNA,
     BERT,
@@ -22,7 +24,11 @@ from support.messages import (
     state,
     unlinked,
 )
-from wa_orchestrator.clock import ManualClock
+from support.waiting import wait_until
+from wa_orchestrator.background import Services
+from wa_orchestrator.clock import Clock, ManualClock
+from wa_orchestrator.dispatcher.loop import Dispatcher
+from wa_orchestrator.dispatcher.planner import Planner
 from wa_orchestrator.dispatcher.router import Router
 from wa_orchestrator.model.session import Status
 from wa_orchestrator.store import Store
@@ -30,6 +36,45 @@ from wa_orchestrator.store import Store
 
 def router(store: Store, clock: ManualClock) -> Router:
     return Router(store=store, settings=settings(), clock=clock)
+
+
+def dispatcher(store: Store, clock: Clock, routing: Router) -> Dispatcher:
+    planner = Planner(store=store, settings=settings(), clock=clock)
+    return Dispatcher(store=store, planner=planner, settings=settings(), clock=clock, jobs_due=routing.jobs_due)
+
+
+async def test_the_router_is_told_of_jobs_that_are_due_and_of_no_others(store: Store, clock: ManualClock) -> None:
+    await linked(store, PHONE)
+    await plan(store, clock, PHONE)
+    routing = router(store, clock)
+    serving = dispatcher(store, clock, routing)
+    await accepted(store, schedule_at=clock.now_ms() + 60_000)
+    await serving.run_once()
+    assert not routing.jobs_due.is_set()
+    clock.advance(seconds=60)
+    await serving.run_once()
+    assert routing.jobs_due.is_set()
+
+
+async def test_a_job_does_not_wait_for_the_routers_own_round(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wa_orchestrator.dispatcher.router._EVERY_S", 60.0)
+    await linked(store, PHONE)
+    await plan(store, clock, PHONE)
+    routing, services = router(store, clock), Services()
+    services.start("dispatcher", dispatcher(store, clock, routing))
+    services.start("router", routing)
+    try:
+        for _ in range(3):  # its first round comes at once anyway
+            message_id = await accepted(store)
+
+            async def under_way(message_id: str = message_id) -> bool:
+                return (await record(store, message_id)).get("lane") == PHONE
+
+            await wait_until(under_way, timeout_s=5)
+    finally:
+        await services.stop()
 
 
 async def test_the_phone_with_most_room_sends(store: Store, clock: ManualClock) -> None:

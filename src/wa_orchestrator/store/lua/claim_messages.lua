@@ -1,6 +1,7 @@
 -- uses: shared_messages
 -- Hands messages of a session's outbox to its worker, with a lease and a fencing token each.
--- ARGV {now, today, keepMs, session, max, leaseMs, emptyHanded}   RETURNS {messages[]}
+-- ARGV {now, today, keepMs, session, max, leaseMs, emptyHanded}
+-- RETURNS {messages[], exists: whether there is such a session, commands[]: those that wait for its worker}
 -- The lease ends with the sending hours: a worker begins nothing that its lease does not cover.
 local QUICK_RETURNS = 3  -- a message that kills its workers must not do so again and again without a pause
 local handed = {}
@@ -39,4 +40,4 @@ for _, id in ipairs(redis.call('ZRANGE', K.session_outbox(A.session), '-inf', A.
       known = redis.call('EXISTS', K.recipient(m[6])) == 1, redriven = m[10] == '1'}
   end
 end
-return reply({messages = handed})
+return reply({messages = handed, exists = session_exists(A.session), commands = redis.call('HVALS', K.session_commands(A.session))})
