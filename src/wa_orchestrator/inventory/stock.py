@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wa_orchestrator.model.proxy import Proxy, ProxyStatus
-from wa_orchestrator.model.session import Session, Status, Wanted
+from wa_orchestrator.model.session import Glance, Session, Status, Wanted
 from wa_orchestrator.settings import Settings
 
 
@@ -32,7 +32,7 @@ class Stock:
 
 
 def count_stock(
-    *, proxies: Iterable[Proxy], sessions: Iterable[Session], profiles: Iterable[str], slots_per_proxy: int
+    *, proxies: Iterable[Proxy], sessions: Iterable[Session | Glance], profiles: Iterable[str], slots_per_proxy: int
 ) -> Stock:
     """`profiles` are their phones; one whose phone has a session is used up."""
     known = [session for session in sessions if session.wanted is not Wanted.DELETED]

@@ -20,7 +20,7 @@ class Inventory:
 
     async def stock(self) -> Stock:
         proxies, sessions, profiles = await asyncio.gather(
-            self._store.proxies.all(), self._store.sessions.all(), self._store.inventory.profile_phones()
+            self._store.proxies.all(), self._store.sessions.glances(), self._store.inventory.profile_phones()
         )
         return count_stock(proxies=proxies, sessions=sessions, profiles=profiles, slots_per_proxy=self._slots)
 

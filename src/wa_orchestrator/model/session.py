@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from wa_orchestrator.errors import InvalidSessionId
 
@@ -112,6 +113,14 @@ class Session:
     def linked(self) -> bool:
         """Was connected at least once and not logged out since: needs no scan."""
         return bool(self.jid)
+
+
+class Glance(NamedTuple):
+    """What counting needs of a session."""
+
+    status: Status
+    wanted: Wanted
+    phone: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,16 +84,16 @@ class ProxyStore:
         return found
 
     async def _read_some(self, ids: list[str]) -> list[Proxy]:
-        call = self._connection.call
+        ask = self._connection.ask
         steps = [
             step
             for i in ids
             for step in (
-                call("HGETALL", keys.PROXY(i)),
-                call("GET", keys.PROXY_STATUS(i)),
-                call("SMEMBERS", keys.PROXY_SESSIONS(i)),
-                call("SCARD", keys.PROXY_PHONES(i)),
-                call("GET", keys.PROXY_BAD_AT(i)),
+                ask("HGETALL", keys.PROXY(i)),
+                ask("GET", keys.PROXY_STATUS(i)),
+                ask("SMEMBERS", keys.PROXY_SESSIONS(i)),
+                ask("SCARD", keys.PROXY_PHONES(i)),
+                ask("GET", keys.PROXY_BAD_AT(i)),
             )
         ]
         answers = await asyncio.gather(*steps)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import StoreUnavailable
 from wa_orchestrator.model.proxy import ProxyAddress
-from wa_orchestrator.model.session import Session, Status, Wanted, Watched, states_that_may_become
+from wa_orchestrator.model.session import Glance, Session, Status, Wanted, Watched, states_that_may_become
 from wa_orchestrator.store import keys, scripts
 from wa_orchestrator.store.connection import BATCH, Connection, batched
 from wa_orchestrator.store.proxies import address_fields
@@ -21,6 +21,8 @@ from wa_orchestrator.store.proxies import address_fields
 CONFIRM_WITHIN_MS = 60_000
 # A store that restarts is back within seconds; a repeated reservation finds its first result by its token.
 _RETRY_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,15 +189,7 @@ class SessionStore:
 
     async def watched(self, ids: Iterable[str]) -> list[Watched]:
         """Sessions with what their last pings said."""
-        return [
-            Watched(
-                session=as_session(record),
-                unacked=int(record.get("unacked") or 0),
-                last_received_at=int(record["lastReceivedAt"]) if record.get("lastReceivedAt") else None,
-                rescued_at=int(record["rescuedAt"]) if record.get("rescuedAt") else None,
-            )
-            for record in await self._records(sorted(ids))
-        ]
+        return await self._read(sorted(ids), _as_watched)
 
     async def stop_waiting(self, session_id: str) -> bool:
         answer = await self._run("stop_waiting", id=session_id)
@@ -269,14 +263,25 @@ class SessionStore:
         return await self.many(ids, waiting=waiting)
 
     async def many(self, ids: Iterable[str], *, waiting: frozenset[str] = frozenset()) -> list[Session]:
-        return [as_session(r, waiting=r["id"] in waiting) for r in await self._records(list(ids))]
+        return await self._read(list(ids), lambda record: as_session(record, waiting=record["id"] in waiting))
 
-    async def _records(self, ids: list[str]) -> list[dict[str, str]]:
-        """Those that exist; in parts, so that nobody else waits long while thousands are read."""
-        found: list[dict[str, str]] = []
+    async def glances(self) -> list[Glance]:
+        """All sessions with no more than counting needs: a fifth of what reading them costs."""
+        found: list[Glance] = []
+        for part in batched(await self.all_ids()):
+            rows = await asyncio.gather(
+                *[self._connection.ask("HMGET", keys.SESSION(i), "status", "wanted", "phone") for i in part]
+            )
+            found += [Glance(Status(row[0]), Wanted(row[1]), row[2] or "") for row in rows if row[0]]
+        return found
+
+    async def _read(self, ids: list[str], made_of: Callable[[dict[str, str]], T]) -> list[T]:
+        """What those that exist are made into; in parts, so that nobody else waits long while thousands are read."""
+        found: list[T] = []
         for part in batched(ids):
-            found += await asyncio.gather(*(self._connection.call("HGETALL", keys.SESSION(i)) for i in part))
-        return [record for record in found if record]
+            records = await asyncio.gather(*[self._connection.ask("HGETALL", keys.SESSION(i)) for i in part])
+            found += [made_of(record) for record in records if record]
+        return found
 
     async def unsettled(self, *, starting_ms: int) -> tuple[set[str], int]:
         """Sessions whose worker is not as wanted, as the store knows it; and how many workers are just starting."""
@@ -330,6 +335,15 @@ class SessionStore:
     async def ask_to_reconcile(self, session_id: str) -> None:
         """Tells whoever runs the workers to look at this session now instead of at the next tick."""
         await self._connection.call("PUBLISH", keys.RECONCILE(), session_id)
+
+
+def _as_watched(record: dict[str, str]) -> Watched:
+    return Watched(
+        session=as_session(record),
+        unacked=int(record.get("unacked") or 0),
+        last_received_at=int(record["lastReceivedAt"]) if record.get("lastReceivedAt") else None,
+        rescued_at=int(record["rescuedAt"]) if record.get("rescuedAt") else None,
+    )
 
 
 def as_session(record: dict[str, str], *, waiting: bool = False) -> Session:
