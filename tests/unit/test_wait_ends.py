@@ -24,10 +24,10 @@ async def test_long_waits_of_about_the_same_moment_share_it_and_end_no_later_tha
     ends, now = WaitEnds(), asyncio.get_running_loop().time()
     asked = [55 + number / 1000 for number in range(1000)]
     moments = [ends.add(waiting(), after_s=after_s) for after_s in asked]
-    assert len(set(moments)) <= 6, "a second of polls needs five timers, not a thousand"
+    assert len(set(moments)) <= 12, "a second of polls needs a dozen timers, not a thousand"
     for moment, after_s in zip(moments, asked, strict=True):
         # the clock went on a little while they were added
-        assert now + after_s - 0.25 <= moment <= asyncio.get_running_loop().time() + after_s
+        assert now + after_s - 0.1 <= moment <= asyncio.get_running_loop().time() + after_s
 
 
 async def test_all_polls_of_a_moment_end_and_a_woken_one_keeps_its_answer() -> None:
