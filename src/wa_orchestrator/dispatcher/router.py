@@ -7,7 +7,7 @@ from typing import Any
 
 from wa_orchestrator.background import repeat
 from wa_orchestrator.clock import Clock
-from wa_orchestrator.dispatcher.routing import Candidate, choose_sender, with_one_less
+from wa_orchestrator.dispatcher.routing import Candidate, Senders
 from wa_orchestrator.model.session import Session, Status, Wanted
 from wa_orchestrator.settings import Settings
 from wa_orchestrator.store import Store
@@ -42,7 +42,9 @@ class Router:
 
     async def _moves(self, jobs: list[Job]) -> list[dict[str, Any]]:
         free = [job for job in jobs if not job.phone and not job.session_id]
-        candidates = await self._candidates() if free else []
+        senders = Senders(await self._candidates() if free else [])
+        named = await self._store.sessions.many({job.session_id for job in jobs if job.session_id and not job.phone})
+        sessions = {session.session_id: session for session in named}
         waiting = await self._store.lanes.jobs_until(self._clock.now_ms() + 60_000)
         again = self._clock.now_ms() + max(_LOOK_AGAIN_MS, waiting // _LOOKS_PER_MS)
         talked = dict(zip([j.message_id for j in free],
@@ -53,10 +55,8 @@ class Router:
             if job.phone:
                 moves.append({"id": job.message_id, "lane": job.phone})
             elif job.session_id:
-                session = await self._store.sessions.get(job.session_id)
-                moves.append(_of_session(job, session, again=again))
-            elif chosen := choose_sender(candidates, last_talked=chosen_for.get(job.recipient, talked[job.message_id])):
-                candidates = with_one_less(candidates, chosen)
+                moves.append(_of_session(job, sessions.get(job.session_id), again=again))
+            elif chosen := senders.choose(last_talked=chosen_for.get(job.recipient, talked[job.message_id])):
                 chosen_for[job.recipient] = chosen.session_id
                 moves.append({"id": job.message_id, "lane": chosen.phone, "session": chosen.session_id})
             else:
@@ -64,18 +64,13 @@ class Router:
         return moves
 
     async def _candidates(self) -> list[Candidate]:
-        connected = [s for s in await self._store.sessions.all() if s.status is Status.CONNECTED and s.phone]
-        return list(await asyncio.gather(*(self._candidate(s) for s in connected)))
-
-    async def _candidate(self, session: Session) -> Candidate:
-        lane, (waiting, _) = await asyncio.gather(
-            self._store.lanes.get(session.phone), self._store.lanes.sizes(session.phone)
-        )
-        daily = lane.get("daily")
-        fresh = int(float(lane.get("dayEndsAt", 0))) <= self._clock.now_ms()
-        used = 0 if fresh else int(lane.get("dayCount", 0))
-        room = int(daily) - used - waiting if daily is not None else None
-        return Candidate(session_id=session.session_id, phone=session.phone, room=room)
+        glances = await self._store.sessions.glances()
+        connected = [s for s in glances if s.status is Status.CONNECTED and s.phone]
+        rooms = await self._store.lanes.rooms({session.phone for session in connected}, now_ms=self._clock.now_ms())
+        return [
+            Candidate(session_id=s.session_id, phone=s.phone, room=rooms[s.phone].left, waiting=rooms[s.phone].waiting)
+            for s in connected
+        ]
 
 
 def _of_session(job: Job, session: Session | None, *, again: int) -> dict[str, Any]:

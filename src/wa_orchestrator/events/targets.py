@@ -24,7 +24,7 @@ _RESOLVE_S = 5.0
 _NEVER = tuple(
     ip_network(text)
     for text in ("0.0.0.0/8", "100.64.0.0/10", "168.63.129.16/32", "192.0.0.0/24", "198.18.0.0/15", "240.0.0.0/4",
-                 "::/128", "fec0::/10", "64:ff9b:1::/48")
+                 "::/128", "fec0::/10", "64:ff9b:1::/48", "2001::/32")
 )  # fmt: skip
 _NAT64 = ip_network("64:ff9b::/96")
 _IPV4_COMPATIBLE = ip_network("::/96")
@@ -58,8 +58,9 @@ def is_public(address: Address) -> bool:
         named = any(one.version == network.version and one in network for network in _NEVER)
         return one.is_global and not one.is_multicast and not named
 
-    mapped = isinstance(address, IPv6Address) and (address.ipv4_mapped or address in _NAT64)
-    # a mapped address counts as what it stands for; every other one must be public itself too
+    # a mapped address counts as what it stands for (Pythons differ in what they call such a one); every other one must
+    # be public itself too
+    mapped = isinstance(address, IPv6Address) and (address.ipv4_mapped or address.sixtofour or address in _NAT64)
     return all(public(one) for one in inner_addresses(address)[1 if mapped else 0 :])
 
 

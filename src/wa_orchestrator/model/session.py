@@ -116,8 +116,9 @@ class Session:
 
 
 class Glance(NamedTuple):
-    """What counting needs of a session."""
+    """What counting and choosing need of a session."""
 
+    session_id: str
     status: Status
     wanted: Wanted
     phone: str

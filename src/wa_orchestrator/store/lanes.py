@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 
 from wa_orchestrator.model.lane import LanePlan
 from wa_orchestrator.store import keys, scripts
-from wa_orchestrator.store.connection import Connection
+from wa_orchestrator.store.connection import Connection, batched
 from wa_orchestrator.store.messages import Stamp
 
 _REMEMBER_S = 90 * 86400
@@ -48,6 +49,14 @@ class Job:
     recipient: str
     session_id: str
     phone: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """How much a lane may still send today (None: any number), and how many wait in it."""
+
+    left: int | None
+    waiting: int
 
 
 class LaneStore:
@@ -103,6 +112,26 @@ class LaneStore:
             self._connection.call("SCARD", keys.LANE_INFLIGHT(lane)),
         )
         return int(waiting), int(under_way)
+
+    async def rooms(self, lanes: Iterable[str], *, now_ms: int) -> dict[str, Room]:
+        """How much each may still send today."""
+        found: dict[str, Room] = {}
+        ask = self._connection.ask
+        for part in batched(sorted(lanes)):
+            steps = [
+                step
+                for lane in part
+                for step in (
+                    ask("HMGET", keys.LANE(lane), "daily", "dayEndsAt", "dayCount"),
+                    ask("SCARD", keys.QUEUE_SIZE(lane)),
+                )
+            ]
+            answers = await asyncio.gather(*steps)
+            for number, lane in enumerate(part):
+                (daily, day_ends, count), waiting = answers[2 * number], int(answers[2 * number + 1])
+                used = int(count or 0) if float(day_ends or 0) > now_ms else 0
+                found[lane] = Room(left=None if daily is None else int(daily) - used - waiting, waiting=waiting)
+        return found
 
     # routing ---------------------------------------------------------------------------------------------------
     async def due_jobs(self, *, now_ms: int, limit: int) -> list[Job]:

@@ -266,13 +266,17 @@ class SessionStore:
         return await self._read(list(ids), lambda record: as_session(record, waiting=record["id"] in waiting))
 
     async def glances(self) -> list[Glance]:
-        """All sessions with no more than counting needs: a fifth of what reading them costs."""
+        """All sessions with no more than counting and choosing need: a fifth of what reading them costs."""
         found: list[Glance] = []
         for part in batched(await self.all_ids()):
             rows = await asyncio.gather(
                 *[self._connection.ask("HMGET", keys.SESSION(i), "status", "wanted", "phone") for i in part]
             )
-            found += [Glance(Status(row[0]), Wanted(row[1]), row[2] or "") for row in rows if row[0]]
+            found += [
+                Glance(session_id, Status(row[0]), Wanted(row[1]), row[2] or "")
+                for session_id, row in zip(part, rows, strict=True)
+                if row[0]
+            ]
         return found
 
     async def _read(self, ids: list[str], made_of: Callable[[dict[str, str]], T]) -> list[T]:
