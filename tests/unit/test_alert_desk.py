@@ -232,14 +232,14 @@ def test_a_new_exit_address_is_told_and_nothing_but_addresses_passes() -> None:
     )  # fmt: skip
 
 
-def test_a_thousand_sessions_are_handled_quickly() -> None:
+def test_five_thousand_sessions_are_handled_quickly() -> None:
     desk = Desk({}, PATIENCE)
-    began = time.perf_counter()
+    began = time.process_time()
     for status in ("reconnecting", "connected"):
-        for n in range(1000):
+        for n in range(5000):
             signal = meaning_of(entry("session.status", f"worker_{n}", status=status, reason="UNAVAILABLE"))
             assert signal
-            desk.hear(signal, n + (0 if status == "reconnecting" else 100_000))
+            desk.hear(signal, n // 5 + (0 if status == "reconnecting" else 100_000))
     desk.tick(1_000_000)
-    assert seen(desk.take()[2]) == [("raised", "disconnected", 1000), ("resolved", "disconnected", 1000)]
-    assert time.perf_counter() - began < 5
+    assert seen(desk.take()[2]) == [("raised", "disconnected", 5000), ("resolved", "disconnected", 5000)]
+    assert time.process_time() - began < 3, "about half a second; looking at all of them for each took six"

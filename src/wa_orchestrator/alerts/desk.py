@@ -42,6 +42,8 @@ class Desk:
         self._patience = patience
         # what a newer version kept in mind is not ours to decide
         self._records = {field: record for field, record in records.items() if _known(field, record)}
+        # how many stand, by sort and by the message that told of them
+        self._standing = Counter(_told_with(field, record) for field, record in self._records.items())
         self._before: dict[str, Record | None] = {}
         self._notices: list[Notice] = []
         self._soonest = -math.inf  # nothing is due before; may be earlier than true
@@ -89,7 +91,11 @@ class Desk:
         return self._records.get(field)
 
     def _put(self, field: str, record: Record) -> None:
-        self._before.setdefault(field, self._records.get(field))
+        was = self._records.get(field)
+        self._before.setdefault(field, was)
+        if was is not None:
+            self._standing[_told_with(field, was)] -= 1
+        self._standing[_told_with(field, record)] += 1
         self._records[field] = record
         self._soonest = min(self._soonest, self._due(field))
 
@@ -97,6 +103,7 @@ class Desk:
         if field not in self._records:
             return None
         self._before.setdefault(field, self._records[field])
+        self._standing[_told_with(field, self._records[field])] -= 1
         return self._records.pop(field)
 
     # troubles --------------------------------------------------------------------------------------------------
@@ -163,8 +170,8 @@ class Desk:
                 self._take_out(stood["group"], subject)
             else:
                 group = self._records[f"g:{stood['group']}"]
-                item = {**group["items"][subject], "back": True}
-                self._put(f"g:{stood['group']}", {**group, "items": {**group["items"], subject: item}})
+                group["items"][subject] = {**group["items"][subject], "back": True}
+                self._put(f"g:{stood['group']}", group)
             return
         item = {"kind": kind, "since": stood["since"], "facts": stood.get("facts", {}), "batch": stood.get("batch", "")}
         # sessions that lost one proxy come back together; the proxy itself is another matter
@@ -208,8 +215,8 @@ class Desk:
         again = now["items"].get(subject)
         if again and group.startswith("tell:"):
             item = {**item, "times": again.get("times", 0) + 1}
-        last = max(at, now["last"])
-        self._put(f"g:{group}", {"first": now["first"], "last": last, "items": {**now["items"], subject: item}})
+        now["items"][subject] = item  # in its place: a copy for each of thousands would take longer than all the rest
+        self._put(f"g:{group}", {**now, "last": max(at, now["last"])})
 
     def _in_tray(self, stands: Record, subject: str) -> bool:
         group = self._get(f"g:{stands.get('group', '')}")
@@ -219,9 +226,9 @@ class Desk:
         now = self._get(f"g:{group}")
         if now is None or subject not in now["items"]:
             return
-        left = {name: item for name, item in now["items"].items() if name != subject}
-        if left:
-            self._put(f"g:{group}", {**now, "items": left})
+        del now["items"][subject]
+        if now["items"]:
+            self._put(f"g:{group}", now)
         else:
             self._drop(f"g:{group}")
 
@@ -257,9 +264,7 @@ class Desk:
         """How many stand that were told in the same messages as the group's, and are of their sort."""
         batches = {item.get("batch") for item in group["items"].values()} - {"", None}
         sort = next(iter(group["items"])).partition(":")[0]
-        return sum(
-            field.startswith(f"s:{sort}:") and record.get("batch") in batches for field, record in self._records.items()
-        )
+        return sum(self._standing[sort, batch] for batch in batches)
 
     def _ripen(self, field: str, at: int) -> None:
         match field[:2]:
@@ -314,6 +319,12 @@ class Desk:
                 until = at + self._patience.fold_ms
                 self._put(f"f:{item['kind']}|{subject}", {"until": until, "n": 0, "news": act == "tell"})
         self._notices.append(notice)
+
+
+def _told_with(field: str, record: Record) -> tuple[str, str]:
+    """The sort of a subject (session, proxy …) and the message that told of it; empty for what does not stand."""
+    sort, _, _ = field[2:].partition(":")
+    return (sort, record.get("batch") or "") if field.startswith("s:") else ("", "")
 
 
 def _known(field: str, record: Record) -> bool:
