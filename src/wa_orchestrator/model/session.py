@@ -24,6 +24,10 @@ class Status(StrEnum):
     STOPPED = "stopped"
 
 
+# what only a running worker can have reported
+SAYS_IT_LIVES = frozenset({Status.CONNECTED, Status.QR_READY})
+
+
 class Wanted(StrEnum):
     """What the operator wants of a session's worker."""
 

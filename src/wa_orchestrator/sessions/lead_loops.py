@@ -30,7 +30,9 @@ class LeadLoops:
 
     async def begin(self) -> None:
         """First the running workers are found, so that none is started a second time."""
-        self.adopted = len(await self._runner.open())
+        adopted = {worker.session_id for worker in await self._runner.open()}
+        self.adopted = len(adopted)
+        await self._lifecycle.say_who_is_gone(adopted)
         self.removed = len(await self._lifecycle.sweep_half_made(own=self.before_serving))
         if self._recover:
             # a restore that a dead leader left half-done: finished or undone before any loop starts a worker

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import structlog
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError, RunnerUnavailable, SessionNotFound
 from wa_orchestrator.model.proxy import Proxy, ProxyAddress
-from wa_orchestrator.model.session import Session
+from wa_orchestrator.model.session import SAYS_IT_LIVES, Session
 from wa_orchestrator.runners.port import Runner, WorkerLocked, WorkerSpec
 from wa_orchestrator.sessions import folders
 from wa_orchestrator.sessions.plan import Step, next_step
@@ -234,6 +234,12 @@ class Lifecycle:
         folders.set_aside(self._settings.sessions_path, session.session_id, now_ms=self._clock.now_ms())
         keep_s = self._settings.deleted_keep_days * 86400
         await self._store.sessions.delete(session.session_id, keep_s=keep_s, forget=session.forget)
+
+    async def say_who_is_gone(self, running: Collection[str]) -> None:
+        """Sessions that still say they live though no worker of theirs does: told before anybody asks."""
+        for session in await self._store.sessions.all():
+            if session.status in SAYS_IT_LIVES and session.session_id not in running:
+                await self._store.sessions.begin_run(session.session_id, reason="WORKER_DIED")
 
     # what a dead predecessor left ------------------------------------------------------------------------------
     async def sweep_half_made(self, *, own: bool) -> list[str]:

@@ -11,7 +11,7 @@ from wa_orchestrator.background import repeat
 from wa_orchestrator.clock import Clock
 from wa_orchestrator.errors import OrchestratorError
 from wa_orchestrator.gateway.media import MediaStore
-from wa_orchestrator.model.session import Status
+from wa_orchestrator.model.session import SAYS_IT_LIVES, Status
 from wa_orchestrator.runners.port import Runner, WorkerExit
 from wa_orchestrator.sessions import folders
 from wa_orchestrator.sessions.lifecycle import Lifecycle
@@ -29,7 +29,6 @@ _KEEP_UPLOADS_S = 7 * 86400
 _HOPELESS = {64: "WORKER_SETTINGS", 65: "CREDENTIALS_UNREADABLE"}
 _STARTING_MS = 15_000  # after this a start is slow for another reason than the machine's load
 _CRASH_LOOP = 10  # about two minutes of restarts
-_SAYS_IT_LIVES = {Status.CONNECTED, Status.QR_READY}
 
 
 def pause_before_restart_s(crashes: int) -> float:
@@ -114,14 +113,14 @@ class Reconciler:
             if session_id in half_made or self._lifecycle.is_held(session_id):
                 continue
             worker = running.get(session_id)
-            if worker and session.status in _SAYS_IT_LIVES and self._crashes.get(session_id) == crashes.get(session_id):
+            if worker and session.status in SAYS_IT_LIVES and self._crashes.get(session_id) == crashes.get(session_id):
                 self._crashes.pop(session_id, None)
             step = next_step(session, worker)
             if step is Step.NOTHING:
                 continue
             self._unfinished.add(session_id)  # whatever becomes of it: the next look sees whether it is settled
             if step is Step.START:
-                if session.status in _SAYS_IT_LIVES:
+                if session.status in SAYS_IT_LIVES:
                     await self._store.sessions.begin_run(session_id, reason="WORKER_DIED")
                 if reason := self._hopeless(session_id):
                     log.error("session_given_up", session_id=session_id, reason=reason)

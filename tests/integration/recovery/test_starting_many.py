@@ -9,10 +9,12 @@ from pathlib import Path
 from support.registry import add_proxies, connect, reserve
 from wa_orchestrator.clock import SystemClock
 from wa_orchestrator.gateway.media import NoMediaStore
+from wa_orchestrator.model.session import Status
 from wa_orchestrator.runners.port import RunningWorker, WorkerExit, WorkerSpec
+from wa_orchestrator.sessions.lead_loops import LeadLoops
 from wa_orchestrator.sessions.lifecycle import Lifecycle
 from wa_orchestrator.sessions.reconciler import Reconciler
-from wa_orchestrator.settings import load_settings
+from wa_orchestrator.settings import Settings, load_settings
 from wa_orchestrator.store import Store
 
 _SESSIONS, _BUDGET = 500, 12
@@ -28,7 +30,7 @@ class CountingRunner:
         self.starts: Counter[str] = Counter()
 
     async def open(self) -> list[RunningWorker]:
-        return []
+        return list(self.running.values())
 
     async def start(self, spec: WorkerSpec) -> RunningWorker:
         self.starts[spec.session_id] += 1
@@ -54,14 +56,18 @@ class CountingRunner:
         """Nothing to end."""
 
 
+def _settings(folder: Path) -> Settings:
+    return load_settings({"START_BUDGET": str(_BUDGET), "SESSIONS_DIR": str(folder), "DATA_DIR": str(folder)})
+
+
+def _lifecycle(store: Store, runner: CountingRunner, folder: Path) -> Lifecycle:
+    return Lifecycle(store=store, runner=runner, settings=_settings(folder), clock=SystemClock(),
+                     webhook_url="http://127.0.0.1:1/api/webhook", maker="m")  # fmt: skip
+
+
 def _reconciler(store: Store, runner: CountingRunner, folder: Path) -> Reconciler:
-    clock = SystemClock()
-    settings = load_settings({"START_BUDGET": str(_BUDGET), "SESSIONS_DIR": str(folder), "DATA_DIR": str(folder)})
-    lifecycle = Lifecycle(store=store, runner=runner, settings=settings, clock=clock,
-                          webhook_url="http://127.0.0.1:1/api/webhook", maker="m")  # fmt: skip
-    return Reconciler(
-        store=store, runner=runner, lifecycle=lifecycle, media=NoMediaStore(), settings=settings, clock=clock
-    )
+    return Reconciler(store=store, runner=runner, lifecycle=_lifecycle(store, runner, folder), media=NoMediaStore(),
+                      settings=_settings(folder), clock=SystemClock())  # fmt: skip
 
 
 async def test_five_hundred_start_without_a_storm(valkey_store: Store, tmp_path: Path) -> None:
@@ -133,3 +139,27 @@ async def test_a_worker_that_dies_during_a_look_is_counted_as_a_crash(valkey_sto
     session = await store.sessions.get(name)
     assert session
     assert session.restarts == 1
+
+
+async def test_nobody_is_called_connected_whose_worker_ended_with_the_last_server(
+    valkey_store: Store, tmp_path: Path
+) -> None:
+    """Told before anybody is served; the reconciler's first look would come a moment later."""
+    store, runner = valkey_store, CountingRunner()
+    await add_proxies(store, 1)
+    gone, adopted = [(await reserve(store)).session_id for _ in range(2)]
+    for number, name in enumerate((gone, adopted)):
+        await store.sessions.confirm(name)
+        await connect(store, name, f"97250000000{number}")
+    await runner.start(_spec(adopted))
+    lead = LeadLoops({}, runner=runner, lifecycle=_lifecycle(store, runner, tmp_path))
+    await lead.begin()
+    assert lead.adopted == 1
+    statuses = {s.session_id: (s.status, s.reason) for s in await store.sessions.all()}
+    assert statuses[gone] == (Status.RECONNECTING, "WORKER_DIED")
+    assert statuses[adopted][0] is Status.CONNECTED
+
+
+def _spec(session_id: str) -> WorkerSpec:
+    return WorkerSpec(session_id=session_id, run_order=1, proxy_id="px", proxy_url="", webhook_url="",
+                      webhook_secret="", enable_keep_alive=False, extra_env={})  # fmt: skip
