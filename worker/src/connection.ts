@@ -24,6 +24,7 @@ const FIRST_QR_MS = 60_000
 const NEXT_QR_MS = 20_000
 /** A connection that stood this long was a good one: the next failure starts from the shortest pause. */
 const STABLE_MS = 60_000
+const PROBE_AGAIN_MS = 200
 /** "Reconnect at once" is believed this often in a row; then the pauses apply, whatever the server says. */
 const MAX_AT_ONCE = 5
 
@@ -179,7 +180,12 @@ export class Connection {
   async #withProbe(verdict: Verdict): Promise<Verdict> {
     if (!deservesProbe(verdict)) return verdict
     const { proxy, proxyTimeoutMs } = this.#options.settings
-    const proxyError = await probeProxy(proxy, proxyTimeoutMs)
+    let proxyError = await probeProxy(proxy, proxyTimeoutMs)
+    // One that is just ending cuts a knock off without a word; a moment later it is closed, and that is what it is.
+    if (proxyError?.kind === 'protocol') {
+      await sleep(PROBE_AGAIN_MS)
+      proxyError = await probeProxy(proxy, proxyTimeoutMs)
+    }
     return proxyError ? withProxyError(verdict, proxyError) : verdict
   }
 }
